@@ -24,9 +24,3 @@ impl AddressFamilyOptions {
         }
     }
 }
-
-impl From<AddressFamilies> for AddressFamilyOptions {
-    fn from(families: AddressFamilies) -> Self {
-        Self { ipv4: families == AddressFamilies::Ipv4, ipv6: families == AddressFamilies::Ipv6 }
-    }
-}

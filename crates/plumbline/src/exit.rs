@@ -1,6 +1,7 @@
 //! Exit status of a command, and the error message of a failed one.
 
 use std::process::ExitCode;
+use transfer::FailureClass;
 
 /// Exit code for wrong arguments.
 pub(crate) const WRONG_ARGUMENTS: u8 = 2;
@@ -28,6 +29,17 @@ impl Failure {
             Self::NothingMeasured => 3,
             Self::ThisMachine => 4,
             Self::Script(code) => code,
+        }
+    }
+}
+
+impl From<FailureClass> for Failure {
+    fn from(class: FailureClass) -> Self {
+        match class {
+            FailureClass::RemoteHost => Self::RemoteHost,
+            FailureClass::Request => Self::WrongArguments,
+            FailureClass::ThisMachine => Self::ThisMachine,
+            FailureClass::Canceled => Self::NothingMeasured,
         }
     }
 }

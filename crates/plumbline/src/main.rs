@@ -11,12 +11,12 @@ mod login;
 mod manual;
 mod measure;
 mod meters;
+mod record_options;
 mod recording;
 mod replay;
 mod serve;
 mod stats;
 mod terminal_filter;
-mod transfer_recorder;
 
 use std::process::ExitCode;
 

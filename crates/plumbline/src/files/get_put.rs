@@ -2,13 +2,8 @@
 
 use super::ftp;
 use super::get_put_arguments::{CommonOptions, Get, Location, Put};
-use super::local::{LocalSource, Sink, SinkError};
 use super::progress::{Progress, print_message};
-use super::tftp::{self, Operation, Stop, TftpReport, TransferSpec};
-use super::url::{Url, UrlScheme};
 use crate::exit::{self, Failure};
-use crate::files::escape_name::escaped;
-use crate::transfer_recorder::{TransferRecorder, summary, time_breakdown};
 use anyhow::{Result, anyhow};
 use carrier::meters::{self, MeterRegistry};
 use net::time::Duration;
@@ -21,6 +16,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Instant;
 use tokio::signal::unix::{SignalKind, signal};
+use transfer::escaped;
+use transfer::local::{LocalSource, Sink, SinkError};
+use transfer::recorder::{TransferRecorder, summary, time_breakdown};
+use transfer::tftp::{self, Operation, Stop, TftpReport, TransferSpec};
+use transfer::url::{Url, UrlScheme};
 
 /// TFTP block size in bytes and window size in blocks that are requested by default.
 const DEFAULT_BLOCK_BYTES: u16 = 1428;
@@ -187,7 +187,8 @@ fn run(
         resolve_time: began.elapsed(),
         registry: MeterRegistry::new(url.to_string()),
     };
-    let recorder = TransferRecorder::for_client(!common.connection.record_options.no_record);
+    let recorder =
+        TransferRecorder::for_client(!common.connection.record_options.no_record, print_message);
     let progress =
         Arc::new(Mutex::new(Progress::new(common.connection.quiet || common.connection.json)));
     let display = Arc::clone(&progress);
@@ -271,7 +272,7 @@ fn print_report(
     }
     if let Some(error) = &report.error {
         exit::print_error(&anyhow::Error::msg(error.sentence(&report.stats, &spec.name)));
-        return Err(error.failure());
+        return Err(error.failure().into());
     }
     if !common.connection.quiet && !common.connection.json {
         let verb = match report.stats.direction {

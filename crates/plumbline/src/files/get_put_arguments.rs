@@ -1,11 +1,11 @@
 //! The arguments of `plumb get` and `plumb put`.
 
 use super::ftp::{ConnectionOptions, TransferArguments};
-use super::url::Url;
 use crate::heading;
 use anyhow::{Context, bail};
 use std::path::PathBuf;
 use std::str::FromStr;
+use transfer::url::Url;
 
 /// Introduction of `plumb get --help`.
 pub(crate) const GET_ABOUT: &str = "\

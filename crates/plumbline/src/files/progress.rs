@@ -104,7 +104,7 @@ fn line(bytes: u64, size: Option<u64>, elapsed: Duration) -> String {
 }
 
 /// Prints a message to stderr.
-pub(super) fn print_message(sentence: &str) {
+pub(crate) fn print_message(sentence: &str) {
     // A closed stderr is ignored.
     let sentence = records::escape::message(sentence);
     _ = writeln!(std::io::stderr(), "plumb: {sentence}");

@@ -13,7 +13,6 @@ mod transfers;
 use crate::exit::{self, Failure};
 use crate::heading;
 use crate::measure::ProgressLine;
-use crate::stats::records_directory;
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 use comparison_tables::Experiment;
@@ -21,6 +20,7 @@ use paper_scenario::Paper;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use today::Today;
+use transfer::recorder::records_directory;
 
 /// Arguments of `plumb lab`.
 #[derive(Debug, clap::Args)]

@@ -2,7 +2,6 @@
 //! store.
 
 use super::strata;
-use crate::transfer_recorder::nanos;
 use anyhow::Result;
 use records::aggregate::Aggregate;
 use records::store::{DivisionAxis, Filter, Key, Source, Store, Subset};
@@ -12,6 +11,7 @@ use simulator::rfc573::{self, Form, Network, Scenario, Script, Verb};
 use simulator::table::{Extent, Origin, Row, Table};
 use std::collections::BTreeSet;
 use std::path::Path;
+use transfer::recorder::nanos;
 
 /// Name of the subset of table II with the image files.
 const IMAGE: &str = "image, 36 bits";

@@ -51,7 +51,6 @@ pub(crate) use record::{Carrier, Circumstances, measurement, waterfall};
 pub(crate) use record::rfc_3339;
 
 use crate::exit::{self, Failure, print_error};
-use crate::files::url;
 use anyhow::{Context, Result};
 use os::tty::{self, RawMode};
 use records::bar_chart::{Charset, Style};
@@ -61,6 +60,7 @@ use series::{Series, SeriesResult};
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
 use target::MeasureTarget;
+use transfer::url;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {

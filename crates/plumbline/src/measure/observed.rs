@@ -4,8 +4,6 @@
 //! replies, transfers with their data and TCP counters, and the transfer that ended the session.
 
 use super::record::nanos;
-use crate::files::ftp::{ProbeResult, SetupTimes};
-use crate::files::tftp;
 use records::Measurement;
 use records::arrivals::Arrival;
 use records::measurement::NamedCause;
@@ -13,6 +11,8 @@ use records::verdict::{
     self, Echoes, FileSession, FileTransfer, Flow, LoginLimit, Observation, Operation, Origin,
     Protocol,
 };
+use transfer::ftp::probe::{ProbeResult, SetupTimes};
+use transfer::tftp;
 
 /// Sets the verdict of `record` to the causes that `observed` implies. If there is no cause, a
 /// statement of this result is added before the existing verdict.

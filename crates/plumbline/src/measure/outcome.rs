@@ -1,12 +1,12 @@
 //! Outcome of a try at a target.
 
 use crate::exit::Failure;
-use crate::files::ftp::{FailureStage, ProbeError};
 use carrier::NoAddress;
 use records::Measurement;
 use records::accuracy::Accuracy;
 use records::html::Section;
 use records::measures::AttemptOutcome;
+use transfer::ftp::probe::{FailureStage, ProbeError};
 
 /// Results of a successful try.
 #[derive(Debug)]
@@ -52,6 +52,7 @@ impl TryFailure {
     /// Classifies the reason why a file server is unusable.
     pub(super) fn of_files(error: ProbeError) -> Self {
         let ProbeError { failure, reached, why } = error;
+        let failure = Failure::from(failure);
         let outcome = match (failure, reached) {
             (Failure::RemoteHost, FailureStage::Server) => AttemptOutcome::NotUsable,
             (Failure::RemoteHost, FailureStage::Address) => AttemptOutcome::NoConnection,

@@ -14,7 +14,6 @@ use super::schedule::Schedule;
 use super::target::MeasureTarget;
 use super::transfers::Files;
 use crate::exit::Failure;
-use crate::files::url::Url;
 use anyhow::Result;
 use net::Instant;
 use os::clock::Monotonic;
@@ -24,6 +23,7 @@ use records::measurement::HostInfo;
 use records::measures::{Attempt, AttemptOutcome, Measures};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use transfer::url::Url;
 
 /// Target and options of a series.
 pub(super) struct Series<'a> {

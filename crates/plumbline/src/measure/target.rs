@@ -1,13 +1,13 @@
 //! Target of a measurement: a login over Telnet or a serial line, files of a server, a recorded
 //! session, or a running plumb.
 
-use crate::files::url::Url;
 use crate::login::line_settings;
 use anyhow::{Context, Result, bail};
 use os::serial::{DataBits, LineSettings, Parity, StopBits};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use transfer::url::Url;
 
 /// Port of Telnet over TLS.
 const TELNETS_PORT: u16 = 992;

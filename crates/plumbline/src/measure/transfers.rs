@@ -8,9 +8,7 @@ use super::progress::ProgressLine;
 use super::record::{empty_record, nanos};
 use super::schedule::sizes;
 use crate::exit::Failure;
-use crate::files::ftp::{self, ProbeOptions, ProbePlan};
-use crate::files::tftp::{self, TransferSpec};
-use crate::files::url::{Url, UrlScheme};
+use crate::files::{credentials, print_message};
 use anyhow::Result;
 use carrier::meters::MeterRegistry;
 use net::time::Duration;
@@ -25,6 +23,10 @@ use records::transfer::Transfer;
 use records::verdict::Observation;
 use std::net::SocketAddr;
 use std::time::{Instant, SystemTime};
+use transfer::ftp::CommandOffsets;
+use transfer::ftp::probe::{self, ProbeOptions, ProbePlan, SetupTimes};
+use transfer::tftp::{self, TransferSpec};
+use transfer::url::{Url, UrlScheme};
 
 /// Block size and window requested by TFTP options; `plumb get` requests the same values.
 const TFTP_BLOCK_BYTES: u16 = 1428;
@@ -80,9 +82,15 @@ impl Files<'_> {
     pub(super) fn probe_availability(&self) -> Result<Result<u64, TryFailure>> {
         let started_at = Instant::now();
         match self.url.scheme {
-            UrlScheme::Ftp(..) => Ok(ftp::probe_availability(self.url, &self.probe_options())
-                .map(|found| opening_ns(&found.opening))
-                .map_err(TryFailure::of_files)),
+            UrlScheme::Ftp(..) => {
+                let options = match self.probe_options() {
+                    Ok(options) => options,
+                    Err(failed) => return Ok(Err(failed)),
+                };
+                Ok(probe::probe_availability(self.url, &options)
+                    .map(|found| opening_ns(&found.opening))
+                    .map_err(TryFailure::of_files))
+            }
             UrlScheme::Tftp(mode) => {
                 let spec = match self.spec(mode)? {
                     Ok(spec) => spec,
@@ -102,7 +110,11 @@ impl Files<'_> {
             writes: self.arguments.write,
             compares: self.arguments.pattern,
         };
-        let found = match ftp::probe(self.url, &self.probe_options(), &plan, show_progress) {
+        let options = match self.probe_options() {
+            Ok(options) => options,
+            Err(failed) => return Ok(Err(failed)),
+        };
+        let found = match probe::probe(self.url, &options, &plan, show_progress) {
             Ok(found) => found,
             Err(error) => return Ok(Err(TryFailure::of_files(error))),
         };
@@ -186,14 +198,20 @@ impl Files<'_> {
         }))
     }
 
-    fn probe_options(&self) -> ProbeOptions {
-        ProbeOptions {
+    fn probe_options(&self) -> Result<ProbeOptions, TryFailure> {
+        let credentials = credentials(self.url, self.arguments.login.as_deref());
+        let credentials = credentials.map_err(|error| {
+            let reason = format!("{error:#}");
+            TryFailure::new(AttemptOutcome::ThisMachine, Failure::ThisMachine, &reason)
+        })?;
+        Ok(ProbeOptions {
             via: self.arguments.via.clone(),
             family: self.arguments.family.families(),
             timeout_s: u32::try_from(self.arguments.timeout).unwrap_or(u32::MAX),
-            user: self.arguments.login.clone(),
+            credentials,
             ca: self.arguments.ca.clone(),
-        }
+            message: print_message,
+        })
     }
 
     fn spec(&self, mode: Mode) -> Result<Result<TransferSpec, TryFailure>> {
@@ -251,17 +269,13 @@ impl Files<'_> {
     }
 }
 
-fn opening_ns(opening: &ftp::SetupTimes) -> u64 {
+fn opening_ns(opening: &SetupTimes) -> u64 {
     let steps = [opening.resolve, opening.connect, opening.tls, opening.login];
     nanos(steps.into_iter().flatten().sum())
 }
 
 /// Returns the measured values of a transfer.
-fn sample(
-    direction: Direction,
-    transfer: &Transfer,
-    offsets: &ftp::CommandOffsets,
-) -> Option<Sample> {
+fn sample(direction: Direction, transfer: &Transfer, offsets: &CommandOffsets) -> Option<Sample> {
     let time = &transfer.time;
     Some(Sample {
         direction,
@@ -283,7 +297,7 @@ fn sample(
 /// Returns the measured values of a TFTP transfer. The time includes the wait for the
 /// acknowledgment of the last block.
 fn tftp_sample(direction: Direction, transfer: &Transfer, arrivals: &[Arrival]) -> Option<Sample> {
-    let sample = sample(direction, transfer, &ftp::CommandOffsets::default())?;
+    let sample = sample(direction, transfer, &CommandOffsets::default())?;
     let last_ns = arrivals.last().map(|last| last.at_ns.min(sample.total_ns));
     let (Some(first_ns), Some(last_ns)) = (sample.first_byte_ns, last_ns) else {
         return Some(sample);

@@ -41,8 +41,7 @@ mod userspace_tcp;
 
 use crate::exit::{self, Failure};
 use crate::heading;
-use crate::stats::journal_directory;
-use crate::transfer_recorder::RecordOptions;
+use crate::record_options::RecordOptions;
 use accept::{ListenerOptions, StartTls};
 use admission::Admission;
 use anyhow::{Context, Result, bail};
@@ -72,6 +71,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::task::{JoinSet, LocalSet};
 use tokio_rustls::TlsAcceptor;
+use transfer::recorder::journal_directory;
 use transfer_log::TransferLog;
 use users::Users;
 

@@ -9,15 +9,13 @@
 
 use super::log::{Log, ServeEvent};
 use super::metrics::Metrics;
-use crate::transfer_recorder::{
-    Record, RecordedSession, TICK, TransferRecorder, nanos, of_settled,
-};
 use records::transfer::{Command, Host, Outcome, Role, Stack, Tcp};
 use std::cell::{Cell, RefCell, RefMut};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+use transfer::recorder::{Record, RecordedSession, TICK, TransferRecorder, nanos, of_settled};
 
 /// Time for which records are collected before they are written.
 const FLUSH_DELAY: Duration = Duration::from_millis(200);

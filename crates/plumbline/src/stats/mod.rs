@@ -16,13 +16,13 @@ use crate::heading;
 use anyhow::{Context, Result, anyhow, bail};
 use filter::Selection;
 use grid::Grid;
-use os::state_directory::state_directory;
 use records::aggregate::{Aggregate, Extreme};
 use records::store::{DivisionAxis, Filter, Source, Store, StoreError, Subset, TransferContent};
 use records::transfer::{Outcome, Transfer, xferlog};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+use transfer::recorder::records_directory;
 use transfer_tables::Prices;
 
 /// Introduction of `plumb stats --help`.
@@ -99,16 +99,6 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "file", help_heading = heading::OUTPUT,
           conflicts_with_all = ["json", "csv", "tables", "xferlog"])]
     export: Option<PathBuf>,
-}
-
-/// Returns the directory of the transfer records.
-pub(crate) fn records_directory() -> PathBuf {
-    state_directory().join("transfers")
-}
-
-/// Returns the directory of the journal, to which records are written first.
-pub(crate) fn journal_directory() -> PathBuf {
-    records_directory().join("journal")
 }
 
 /// Runs the command.

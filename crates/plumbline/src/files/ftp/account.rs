@@ -3,8 +3,6 @@
 //! A password is read from the terminal without echo. A password in the arguments is visible to all
 //! users of the machine while the program runs; `PLUMB_FTP_PASSWORD` and `.netrc` are not.
 
-use crate::files::escape_name::escaped;
-use crate::files::url::Url;
 use anyhow::{Context, Result, bail};
 use protocols::ftp::{Name, Secret};
 use rustix::termios::{self, LocalModes, OptionalActions, Termios};
@@ -12,18 +10,13 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use transfer::escaped;
+use transfer::ftp::FtpCredentials;
+use transfer::url::Url;
 
 /// Maximum number of bytes read from `.netrc`.
 const NETRC_MAX_BYTES: u64 = 1 << 20;
 const PASSWORD_MAX_BYTES: usize = 512;
-
-/// Credentials for one login.
-#[derive(Clone, Debug)]
-pub(super) struct FtpCredentials {
-    pub(super) user: Name,
-    pub(super) password: Secret,
-    pub(super) account: Option<Secret>,
-}
 
 /// Entry of `.netrc` for a host.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -33,39 +26,36 @@ struct NetrcEntry {
     account: Option<String>,
 }
 
-impl FtpCredentials {
-    /// Determines the credentials for the host of `url`.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if there is no password and no terminal for a password prompt, if `.netrc`
-    /// cannot be used, or if a name or password is invalid.
-    pub(super) fn of(url: &Url, user: Option<&str>) -> Result<Self> {
-        let user = url.login.user.clone().or_else(|| user.map(|user| user.as_bytes().to_vec()));
-        let requested_user = user.as_ref().map(|user| String::from_utf8_lossy(user).into_owned());
-        let entry = netrc_path().map_or(Ok(None), |path| {
-            from_file(&path, &url.target.host, requested_user.as_deref())
-        })?;
-        let entry = entry.unwrap_or_default();
-        let user = user.or_else(|| entry.login.clone().map(String::into_bytes));
-        let is_anonymous = user.as_ref().is_none_or(|user| user == b"anonymous" || user == b"ftp");
-        let user = user.unwrap_or_else(|| b"anonymous".to_vec());
-        let from_environment = || std::env::var("PLUMB_FTP_PASSWORD").ok().map(String::into_bytes);
-        let password = url.login.password.clone().or_else(from_environment);
-        let password = password.or_else(|| entry.password.clone().map(String::into_bytes));
-        let password = match password {
-            Some(password) => password,
-            None if is_anonymous => b"plumb@".to_vec(),
-            None => ask_for_password(&user, &url.target.host)?,
-        };
-        let invalid_credentials =
-            "the user name is empty, or the user name or password has a line break";
-        Ok(Self {
-            user: Name::new(user).ok().context(invalid_credentials)?,
-            password: Secret::new(password).ok().context(invalid_credentials)?,
-            account: entry.account.and_then(|account| Secret::new(account).ok()),
-        })
-    }
+/// Determines the credentials for the host of `url`.
+///
+/// # Errors
+///
+/// Returns an error if there is no password and no terminal for a password prompt, if `.netrc`
+/// cannot be used, or if a name or password is invalid.
+pub(crate) fn credentials(url: &Url, user: Option<&str>) -> Result<FtpCredentials> {
+    let user = url.login.user.clone().or_else(|| user.map(|user| user.as_bytes().to_vec()));
+    let requested_user = user.as_ref().map(|user| String::from_utf8_lossy(user).into_owned());
+    let entry = netrc_path()
+        .map_or(Ok(None), |path| from_file(&path, &url.target.host, requested_user.as_deref()))?;
+    let entry = entry.unwrap_or_default();
+    let user = user.or_else(|| entry.login.clone().map(String::into_bytes));
+    let is_anonymous = user.as_ref().is_none_or(|user| user == b"anonymous" || user == b"ftp");
+    let user = user.unwrap_or_else(|| b"anonymous".to_vec());
+    let from_environment = || std::env::var("PLUMB_FTP_PASSWORD").ok().map(String::into_bytes);
+    let password = url.login.password.clone().or_else(from_environment);
+    let password = password.or_else(|| entry.password.clone().map(String::into_bytes));
+    let password = match password {
+        Some(password) => password,
+        None if is_anonymous => b"plumb@".to_vec(),
+        None => ask_for_password(&user, &url.target.host)?,
+    };
+    let invalid_credentials =
+        "the user name is empty, or the user name or password has a line break";
+    Ok(FtpCredentials {
+        user: Name::new(user).ok().context(invalid_credentials)?,
+        password: Secret::new(password).ok().context(invalid_credentials)?,
+        account: entry.account.and_then(|account| Secret::new(account).ok()),
+    })
 }
 
 fn netrc_path() -> Option<PathBuf> {

@@ -1,20 +1,11 @@
 //! Batches of transfers: selection of the files, and transfers in parallel.
 
-use super::client::{Connector, FtpClient};
 use super::command_options::{ConnectionOptions, TransferArguments};
-use super::download::{Destination, Download};
-use super::error::FtpError;
-use super::get::{self, FileOutcome, FtpOptions};
 use super::manage::print_names;
-use super::put;
-use super::remote::{RemoteEntry, is_pattern, join, name_of, unparsed_text};
 use super::run_command::{ProgressDisplay, report_error, run_command};
 use crate::exit;
-use crate::files::escape_name::escaped;
 use crate::files::get_put_arguments::{CommonOptions, Get, Links, Put};
 use crate::files::progress::print_message;
-use crate::files::url::{Url, UrlScheme, UrlType};
-use crate::transfer_recorder::{Record, summary, time_breakdown, timed};
 use anyhow::Context;
 use os::beneath::{Existing, RootDir};
 use protocols::ftp::LocalName;
@@ -29,12 +20,20 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio::task::JoinSet;
+use transfer::escaped;
+use transfer::ftp::FtpError;
+use transfer::ftp::{Connector, FtpClient};
+use transfer::ftp::{Destination, Download};
+use transfer::ftp::{FileOutcome, FtpOptions};
+use transfer::ftp::{RemoteEntry, is_pattern, join, name_of, unparsed_text};
+use transfer::recorder::{Record, summary, time_breakdown, timed};
+use transfer::url::{Url, UrlScheme, UrlType};
 
 /// A transfer of a batch.
 #[derive(Clone, Debug)]
 pub(super) enum BatchItem {
     Get(Download),
-    Put(put::Upload),
+    Put(transfer::ftp::Upload),
 }
 
 /// Options of a batch, and the format of its output.
@@ -164,7 +163,7 @@ pub(in crate::files) fn put_files(arguments: &Put, files: &[PathBuf], url: &Url)
             if file.is_dir() && transfer.recursive {
                 links += put_tree(&mut client, file, &path, arguments.links, &mut items).await?;
             } else {
-                items.push(BatchItem::Put(put::Upload { from: file.clone(), path }));
+                items.push(BatchItem::Put(transfer::ftp::Upload { from: file.clone(), path }));
             }
         }
         if links > 0 && !connector.is_quiet {
@@ -344,7 +343,10 @@ async fn put_tree(
             } else if kind.is_dir() {
                 pending_directories.push((entry.path(), remote_path));
             } else if entry.path().is_file() {
-                items.push(BatchItem::Put(put::Upload { from: entry.path(), path: remote_path }));
+                items.push(BatchItem::Put(transfer::ftp::Upload {
+                    from: entry.path(),
+                    path: remote_path,
+                }));
             }
         }
     }
@@ -364,9 +366,10 @@ pub(super) async fn run_batch(
     let left_out = client.skipped_names;
     let unparsed = unparsed_text(&client.unparsed);
     let single_path = match items.as_slice() {
-        [BatchItem::Get(Download { path, .. }) | BatchItem::Put(put::Upload { path, .. })] => {
-            Some(path.clone())
-        }
+        [
+            BatchItem::Get(Download { path, .. })
+            | BatchItem::Put(transfer::ftp::Upload { path, .. }),
+        ] => Some(path.clone()),
         _ => None,
     };
     let totals = run_all(connector, client, items, batch_options, single_path.is_some()).await;
@@ -503,9 +506,11 @@ impl Batch {
             let transfer = async {
                 match &item {
                     BatchItem::Get(download) => {
-                        get::get(client, download, options, &mut record).await
+                        transfer::ftp::get(client, download, options, &mut record).await
                     }
-                    BatchItem::Put(upload) => put::put(client, upload, options, &mut record).await,
+                    BatchItem::Put(upload) => {
+                        transfer::ftp::put(client, upload, options, &mut record).await
+                    }
                 }
             };
             let (result, cpu) = timed(transfer).await;

@@ -1,17 +1,17 @@
 //! Options that the FTP commands have in common.
 
-use super::error::FtpError;
-use super::get::FtpOptions;
 use crate::address_families::AddressFamilyOptions;
 use crate::files::hosts::HostSettings;
-use crate::files::url::{Url, UrlScheme, UrlType};
 use crate::heading;
-use crate::transfer_recorder::RecordOptions;
+use crate::record_options::RecordOptions;
 use anyhow::{Context, Result, bail};
 use carrier::Route;
 use os::beneath::Existing;
-use protocols::ftp::{ByteSize, Format, Mode, Representation, Structure, Type, WordFormat, data};
+use protocols::ftp::{ByteSize, Format, Mode, Representation, Structure, Type, WordFormat};
 use std::path::PathBuf;
+use transfer::ftp::FtpError;
+use transfer::ftp::{FtpOptions, check};
+use transfer::url::{Url, UrlScheme, UrlType};
 
 /// Options of the connection to the server.
 #[derive(Debug, clap::Args)]
@@ -189,42 +189,6 @@ pub(super) fn host_transfer_options(url: &Url, existing: Existing) -> Result<Ftp
     Ok(FtpOptions { representation, existing, continues, segments, keeps_time, asks_system })
 }
 
-/// Checks whether type, mode, structure and word format can be combined.
-///
-/// # Errors
-///
-/// Returns an error that states the violated rule.
-pub(super) fn check(representation: &Representation) -> Result<()> {
-    let Representation { data_type, mode, structure, word_format } = *representation;
-    if data::check_supported(representation).is_ok() {
-        return Ok(());
-    }
-    let size = match data_type {
-        Type::Local(size) => size,
-        _ => ByteSize::OCTET,
-    };
-    match structure {
-        // RFC 959 §3.1.2.3: each field of a page's header is one logical byte.
-        Structure::Page if mode == Mode::Deflate => bail!("STRU P is not supported in MODE Z"),
-        Structure::Page if size.bits() < 16 => bail!(
-            "STRU P counts pages and words in logical bytes, for which TYPE {data_type} is too \
-             small: use --type L36, or another L of 16 bits or more"
-        ),
-        Structure::Record if size != ByteSize::OCTET => {
-            bail!("STRU R is for records of octets, not for TYPE {data_type}")
-        }
-        Structure::Record => bail!(
-            "TYPE {data_type} marks the beginnings of lines itself and excludes STRU R: omit one \
-             of the two"
-        ),
-        _ if !word_format.can_store(size) => bail!(
-            "this --store format is for words of 36 bits, not for TYPE {data_type}: use h36, data8 \
-             or oct"
-        ),
-        _ => bail!("this type, mode, structure and word format cannot be combined"),
-    }
-}
-
 /// Parses the argument of `--type`.
 pub(in crate::files) fn parse_requested_type(text: &str) -> Result<RequestedType> {
     match text.eq_ignore_ascii_case("auto") {
@@ -286,20 +250,5 @@ mod tests {
         assert_eq!(parse_data_type("E C").unwrap(), Type::Ebcdic(Format::CarriageControl));
         assert_eq!(parse_data_type("L36").unwrap(), Type::Local(ByteSize::new(36).unwrap()));
         assert!(["", "L", "L65", "X", "I8"].iter().all(|text| parse_data_type(text).is_err()));
-    }
-
-    fn checked(data_type: Type, structure: Structure, mode: Mode) -> String {
-        let representation = Representation { data_type, structure, mode, ..Default::default() };
-        check(&representation).err().map(|error| error.to_string()).unwrap_or_default()
-    }
-
-    #[test]
-    fn pages_require_words_and_the_error_says_so() {
-        let words = Type::Local(ByteSize::WORD36);
-        assert_eq!(checked(words, Structure::Page, Mode::Stream), "");
-        let error = checked(Type::Image, Structure::Page, Mode::Stream);
-        assert!(error.contains("TYPE I is too small: use --type L36"), "{error}");
-        assert!(checked(words, Structure::Page, Mode::Deflate).contains("MODE Z"));
-        assert!(checked(words, Structure::Record, Mode::Stream).contains("octets"));
     }
 }

@@ -7,16 +7,10 @@
 //!
 //! The text is sent only once: if it is uncertain whether the text arrived, the command fails.
 
-use super::client::FtpClient;
 use super::command_options::ConnectionOptions;
-use super::data_transfer::LocalEnd;
-use super::error::FtpError;
-use super::remote::name_of;
 use super::run_command::run_command;
 use crate::exit;
-use crate::files::escape_name::escaped;
 use crate::files::progress::print_message;
-use crate::files::url::Url;
 use anyhow::Context;
 use protocols::ftp::user::Task;
 use records::format::count;
@@ -24,6 +18,12 @@ use rustix::fs::MemfdFlags;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use transfer::escaped;
+use transfer::ftp::FtpClient;
+use transfer::ftp::FtpError;
+use transfer::ftp::LocalEnd;
+use transfer::ftp::name_of;
+use transfer::url::Url;
 
 /// Introduction of `plumb mail --help`.
 pub(crate) const MAIL_ABOUT: &str = "\

@@ -1,19 +1,11 @@
 //! `plumb ls`, `rm`, `mkdir`, `mv`, `cat`: the commands that need no local file.
 
 use super::batch::make_remote_directory;
-use super::client::FtpClient;
 use super::command_options::{ConnectionOptions, host_transfer_options};
-use super::data_transfer::LocalEnd;
-use super::error::FtpError;
-use super::get::FileOutcome;
-use super::remote::{is_pattern, join, name_of, path_in};
 use super::removal::{Removal, RemoveOptions, check_named, confirm};
 use super::run_command::{report_error, run_command};
 use crate::exit;
-use crate::files::escape_name::escaped;
 use crate::files::progress::print_message;
-use crate::files::url::{Url, UrlScheme, UrlType};
-use crate::transfer_recorder::{Record, timed};
 use anyhow::Context;
 use os::beneath::Existing;
 use protocols::ftp::listing::{Entry, Kind};
@@ -24,6 +16,14 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write;
 use std::str::FromStr;
+use transfer::escaped;
+use transfer::ftp::FileOutcome;
+use transfer::ftp::FtpClient;
+use transfer::ftp::FtpError;
+use transfer::ftp::LocalEnd;
+use transfer::ftp::{is_pattern, join, name_of, path_in};
+use transfer::recorder::{Record, timed};
+use transfer::url::{Url, UrlScheme, UrlType};
 
 /// Arguments of `plumb ls`.
 #[derive(Debug, clap::Args)]

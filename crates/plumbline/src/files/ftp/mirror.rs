@@ -10,21 +10,14 @@
 //! audited: if a listing cannot be read completely, nothing is deleted.
 
 use super::batch::{BatchItem, BatchOptions, make_remote_directory, run_batch};
-use super::client::FtpClient;
 use super::command_options::{ConnectionOptions, host_transfer_options};
-use super::download::{Destination, Download, PART_SUFFIX};
-use super::error::FtpError;
 use super::manage::print;
-use super::put;
-use super::remote::{Audit, join, name_of, unparsed_text};
 use super::removal::{amount_text, check_named, confirm, remove_directory, remove_file};
 use super::rules::Rules;
 use super::run_command::{report_error, run_command};
 use crate::exit;
-use crate::files::escape_name::escaped;
 use crate::files::get_put_arguments::{Location, rate};
 use crate::files::progress::print_message;
-use crate::files::url::Url;
 use crate::heading;
 use anyhow::Context;
 use os::beneath::{Existing, Kind as LocalKind, RootDir};
@@ -34,6 +27,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use transfer::escaped;
+use transfer::ftp::FtpClient;
+use transfer::ftp::FtpError;
+use transfer::ftp::{Audit, join, name_of, unparsed_text};
+use transfer::ftp::{Destination, Download, PART_SUFFIX};
+use transfer::url::Url;
 
 /// Introduction of `plumb mirror --help`.
 pub(crate) const MIRROR_ABOUT: &str = "\
@@ -644,7 +643,7 @@ impl MirrorRun<'_> {
         }
         let item = |name: &Vec<u8>| {
             let from: PathBuf = self.directory.join(std::ffi::OsStr::from_bytes(name));
-            BatchItem::Put(put::Upload { from, path: join(self.root, name) })
+            BatchItem::Put(transfer::ftp::Upload { from, path: join(self.root, name) })
         };
         Ok((plan.files.iter().map(item).collect(), deleted))
     }

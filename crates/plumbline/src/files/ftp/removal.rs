@@ -4,17 +4,17 @@
 //! would be removed. Like rm(1), plumb refuses such a path before it removes anything. The names to
 //! remove are first listed, counted, and confirmed on a terminal.
 
-use super::client::FtpClient;
-use super::error::FtpError;
 use super::manage::print;
 use super::mirror::as_json;
-use super::remote::{RemoteEntry, is_pattern, name_of};
-use crate::files::escape_name::escaped;
 use crate::files::progress::print_message;
 use protocols::ftp::listing::{Entry, Kind};
 use protocols::ftp::user::Task;
 use records::format::count;
 use std::io::{BufRead, IsTerminal, Write};
+use transfer::escaped;
+use transfer::ftp::FtpClient;
+use transfer::ftp::FtpError;
+use transfer::ftp::{RemoteEntry, is_pattern, name_of};
 
 /// Refuses a path that names a directory by its position instead of its name.
 ///

@@ -16,7 +16,6 @@ use super::socket::Socket;
 use super::source::converts_words;
 use super::transfer_stats::ServerTransferStats;
 use super::upload::Upload;
-use crate::files::pace::RateLimit;
 use crate::serve::metered::Metered;
 use net::meter::Account;
 use os::clock::{Monotonic, thread_cpu_time};
@@ -37,6 +36,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWriteExt, Interest, ReadBuf};
 use tokio::net::TcpStream;
+use transfer::pace::RateLimit;
 
 type Result<T> = std::result::Result<T, TransferError>;
 

@@ -11,7 +11,6 @@
 use super::socket::Socket;
 use super::{Server, tickets};
 use crate::serve::metered::Metered;
-use crate::transfer_recorder::DataTls;
 use carrier::{Progress, RecordLayer, TlsWrite};
 use net::meter::Account;
 use std::fmt;
@@ -23,6 +22,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio_rustls::rustls::{HandshakeKind, ProtocolVersion, ServerConfig};
+use transfer::recorder::DataTls;
 
 /// Maximum size of held output. Tickets have a few hundred bytes; larger output is sent.
 const HELD_MAX_BYTES: usize = 8 * 1024;

@@ -12,7 +12,6 @@ use super::system::{OpenSession, SystemUserRefusal};
 use super::user_files::FileView;
 use super::users::{FtpUserEntry, is_anonymous};
 use super::virtual_host::Site;
-use crate::files::pace::RateLimit;
 use os::beneath::RootDir;
 use protocols::ftp::server::{self as engine, Login, Rights};
 use protocols::ftp::{Right, VirtualPath};
@@ -24,6 +23,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use transfer::pace::RateLimit;
 
 /// Maximum length of a system user's name in bytes. Our choice.
 const NAME_MAX_BYTES: usize = 64;

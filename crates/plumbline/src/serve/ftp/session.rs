@@ -21,7 +21,6 @@ use super::upload::Upload;
 use super::virtual_host::{self, TlsName, VirtualHosts};
 use super::{DefaultTls, Server, TlsOptions};
 use crate::serve::metered::Metered;
-use crate::transfer_recorder::{self, Record};
 use net::Instant;
 use net::meter::Counter;
 use net::time::Duration;
@@ -37,6 +36,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use transfer::recorder::{Record, RecordedSession};
 
 mod data_connection;
 mod ending;
@@ -150,7 +150,7 @@ pub(super) struct FtpSession {
     markers: LocalQueue<Marker>,
     closing: watch::Receiver<bool>,
     /// Numbering of the transfer records of this session.
-    record_session: transfer_recorder::RecordedSession,
+    record_session: RecordedSession,
     /// Timing of TLS and login, for the records.
     login_timing: LoginTiming,
     data_requested_at: Option<Instant>,

@@ -6,7 +6,6 @@
 //! but not the control connection.
 
 use super::upload::Upload;
-use crate::transfer_recorder::{DataTls, Record, nanos, of_kernel};
 use net::Instant;
 use net::time::Duration;
 use protocols::ftp::data::Counts;
@@ -19,6 +18,7 @@ use rustix::net::{SocketAddrAny, getpeername, getsockname};
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use transfer::recorder::{DataTls, Record, nanos, of_kernel};
 
 /// Statistics collected by the task of a transfer.
 #[derive(Debug, Default)]

@@ -27,7 +27,6 @@ use super::metrics::{ProtocolTraffic, ServerProtocol};
 use super::root::Rights;
 use super::source::source;
 use super::transfer_log::TransferLog;
-use crate::files::tftp::{Stop, UdpTransport};
 use anyhow::{Context, Result};
 use carrier::meters::MeterRegistry;
 use os::beneath::RootDir;
@@ -42,6 +41,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tftp_log::TftpEvent;
 use tokio::task::JoinSet;
+use transfer::tftp::{Stop, UdpTransport};
 
 /// File descriptors per transfer: its socket, its file and its directory.
 const DESCRIPTORS_PER_TRANSFER: u64 = 3;

@@ -3,10 +3,6 @@
 use super::super::root::Rights;
 use super::tftp_log::TftpEvent;
 use super::{RunningTransfer, Server};
-use crate::files::local::{LocalSource, Sink};
-use crate::files::pace::RateLimit;
-use crate::files::tftp::{TftpError, TftpOptions, TftpTransferStats, Transfer, TransferEngine};
-use crate::transfer_recorder::nanos;
 use anyhow::Result;
 use carrier::EngineContext;
 use os::beneath::Existing;
@@ -17,6 +13,10 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use transfer::local::{LocalSource, Sink};
+use transfer::pace::RateLimit;
+use transfer::recorder::nanos;
+use transfer::tftp::{TftpError, TftpOptions, TftpTransferStats, Transfer, TransferEngine};
 
 /// Maximum number of bytes of a window that a transfer buffers.
 const WINDOW_MAX_BYTES: usize = 1 << 20;

@@ -3,7 +3,6 @@
 use super::request::{self, Decision};
 use super::tftp_log::TftpEvent;
 use super::{RunningTransfer, Server};
-use crate::files::tftp::UdpTransport;
 use anyhow::{Context, Result};
 use os::datagram::{DatagramSocket, Inbox, Received};
 use os::host::Host;
@@ -13,6 +12,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use tokio::io::Interest;
+use transfer::tftp::UdpTransport;
 
 /// Socket that receives requests.
 #[derive(Debug)]

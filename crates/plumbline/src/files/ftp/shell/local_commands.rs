@@ -2,7 +2,6 @@
 //!
 //! A local command gets only text that the user has typed, never text that a server has sent.
 
-use super::super::error::FtpError;
 use super::super::manage::{line, print};
 use super::ShellState;
 use crate::files::progress::print_message;
@@ -14,6 +13,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use transfer::ftp::FtpError;
 
 impl ShellState {
     /// Runs a command on the local machine; `None` if its arguments are wrong.

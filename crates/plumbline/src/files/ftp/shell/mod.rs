@@ -17,18 +17,12 @@ mod local_commands;
 mod settings_commands;
 mod transfer_commands;
 
-use super::client::{Connector, FtpClient};
 use super::command_options::{ConnectionOptions, host_transfer_options};
-use super::error::FtpError;
-use super::get::FtpOptions;
 use super::manage::{entries, line, print, print_file, rename, time_text};
-use super::remote::{is_pattern, name_of, path_in, split, unparsed_text};
 use super::removal::{Removal, RemoveOptions, check_named, remove_directory};
-use super::run_command::{Interrupt, report_error, run_command_with};
+use super::run_command::{report_error, run_command_with};
 use crate::exit;
-use crate::files::escape_name::escaped;
 use crate::files::progress::print_message;
-use crate::files::url::Url;
 use commands::{CommandLine, Group, find, unknown_command_message};
 use completion::CompletionNames;
 use os::beneath::Existing;
@@ -40,6 +34,13 @@ use rustyline::error::ReadlineError;
 use rustyline::history::DefaultHistory;
 use rustyline::{CompletionType, Config, Editor};
 use std::io::IsTerminal;
+use transfer::escaped;
+use transfer::ftp::FtpError;
+use transfer::ftp::FtpOptions;
+use transfer::ftp::Interrupt;
+use transfer::ftp::{Connector, FtpClient};
+use transfer::ftp::{is_pattern, name_of, path_in, split, unparsed_text};
+use transfer::url::Url;
 use transfer_commands::split_flags;
 
 /// Introduction of `plumb ftp --help`.

@@ -2,17 +2,17 @@
 
 use super::super::command_options::RequestedType;
 use super::super::command_options::{
-    check, parse_mode, parse_requested_type, parse_structure, parse_word_format,
+    parse_mode, parse_requested_type, parse_structure, parse_word_format,
 };
-use super::super::error::FtpError;
 use super::super::manage::print;
-use super::super::remote::name_of;
 use super::ShellState;
 use super::commands::{help, quote_replacement};
-use crate::files::escape_name::escaped;
 use protocols::ftp::user::Task;
 use protocols::ftp::{ByteSize, Representation, Type, WordFormat};
 use std::sync::atomic::Ordering;
+use transfer::escaped;
+use transfer::ftp::FtpError;
+use transfer::ftp::{check, name_of};
 
 fn wrong_argument(error: &anyhow::Error) -> FtpError {
     FtpError::InvalidRequest(format!("{error:#}"))

@@ -1,15 +1,8 @@
 //! `get` and `put` of the shell, for one file or several files.
 
-use super::super::download::{Destination, Download};
-use super::super::error::FtpError;
-use super::super::get::{self, FileOutcome, FtpOptions};
-use super::super::put;
-use super::super::remote::{RemoteEntry, is_pattern, join, split};
 use super::super::run_command::ProgressDisplay;
 use super::{Answer, ShellState};
-use crate::files::escape_name::escaped;
 use crate::files::progress::print_message;
-use crate::transfer_recorder::{Record, summary};
 use os::beneath::Existing;
 use protocols::ftp::LocalName;
 use protocols::ftp::listing::Pattern;
@@ -17,6 +10,12 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
+use transfer::escaped;
+use transfer::ftp::FtpError;
+use transfer::ftp::{Destination, Download};
+use transfer::ftp::{FileOutcome, FtpOptions};
+use transfer::ftp::{RemoteEntry, is_pattern, join, split};
+use transfer::recorder::{Record, summary};
 
 /// Separates the flags from the other words; `None` if a flag is unknown.
 pub(super) fn split_flags<'a, 'w>(
@@ -53,7 +52,7 @@ impl ShellState {
         if flags.contains('f') {
             options.existing = Existing::Replace;
         }
-        self.client.connector.print_no_resume_notice(&options);
+        self.client.connector.report_whole_transfers(&options);
         Some(match (name, words) {
             ("get" | "reget", [remote]) if is_pattern(remote.as_bytes()) => {
                 self.get_all(words, None, &options).await
@@ -108,7 +107,7 @@ impl ShellState {
         };
         let mut record = Record::begin(&self.client, true, path, options.representation);
         let display = self.display_progress();
-        let result = get::get(&mut self.client, &download, options, &mut record).await;
+        let result = transfer::ftp::get(&mut self.client, &download, options, &mut record).await;
         display.end().await;
         self.client.connector.keep(&mut record, result.as_ref().copied());
         print_outcome("downloaded", path, result?, &record);
@@ -215,8 +214,8 @@ impl ShellState {
         let display = self.display_progress();
         let size = std::fs::metadata(local).map_or(0, |about| about.len());
         self.client.connector.shared.expected_total_bytes.store(size, Ordering::Relaxed);
-        let upload = put::Upload { from: local.to_owned(), path };
-        let result = put::put(&mut self.client, &upload, options, &mut record).await;
+        let upload = transfer::ftp::Upload { from: local.to_owned(), path };
+        let result = transfer::ftp::put(&mut self.client, &upload, options, &mut record).await;
         display.end().await;
         self.client.connector.keep(&mut record, result.as_ref().copied());
         print_outcome("uploaded", &upload.path, result?, &record);

@@ -4,9 +4,9 @@ use super::FtpSession;
 use crate::serve::ftp::ftp_log::FtpEvent;
 use crate::serve::ftp::source::reason_of;
 use crate::serve::ftp::transfer_stats::{self, ControlTiming, ServerTransferStats};
-use crate::transfer_recorder::{Record, nanos};
 use protocols::ftp::server::Finished;
 use records::transfer::Text;
+use transfer::recorder::{Record, nanos};
 
 impl FtpSession {
     pub(super) fn finish(&mut self, finished: &Finished) {

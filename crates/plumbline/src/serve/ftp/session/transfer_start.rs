@@ -1,13 +1,11 @@
 //! Start of a transfer: opens its file, and starts the task that moves the data.
 
 use super::{FtpSession, RunningTransfer, TaskResult};
-use crate::files::pace::RateLimit;
 use crate::serve::ftp::data::{self, DataTransfer, Payload};
 use crate::serve::ftp::data_tls::DataTlsParameters;
 use crate::serve::ftp::source::open;
 use crate::serve::ftp::transfer_stats::{self, ServerTransferStats};
 use crate::serve::metered::Metered;
-use crate::transfer_recorder::timed;
 use net::meter::Account;
 use os::clock::thread_cpu_time;
 use protocols::ftp::server::{
@@ -18,6 +16,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
+use transfer::pace::RateLimit;
+use transfer::recorder::timed;
 
 impl FtpSession {
     /// Opens the file of a transfer.

@@ -1,0 +1,14 @@
+//! Class of a failure.
+
+/// Class of a failure, from which a command derives its exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureClass {
+    /// Caused by the remote host or the network.
+    RemoteHost,
+    /// Caused by an invalid request.
+    Request,
+    /// Caused by this machine.
+    ThisMachine,
+    /// Canceled by the user or a signal.
+    Canceled,
+}

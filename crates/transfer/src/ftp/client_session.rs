@@ -1,0 +1,668 @@
+//! One FTP session: the control connection of the protocol engine, and the data connections, one at
+//! a time.
+//!
+//! The engine requests actions, and the session performs the actions. Each data connection has a
+//! thread that moves the bytes of a file. A task with a data connection ends when the engine has
+//! reported the result and the thread has ended.
+
+use super::control_stream::{ByteStream, ControlStream};
+use super::data_connection::{Canceller, DataConnection};
+use super::data_transfer::{ArrivalLog, Cancellation, DataTransfer, LocalEnd, TransferResult};
+use super::session_timing::SessionTiming;
+use super::small_file::{SmallDownload, send_small_file};
+use crate::pace::RateLimit;
+use carrier::meters::MeterRegistry;
+use carrier::{EngineContext, TlsClient, TlsFailure, TrustedBy};
+use net::meter::{Account, Counter};
+use os::host::{Host, Listener};
+use os::socket::TcpInfo;
+use protocols::ftp::user::{
+    DataFailure, Done, Failure, FailureReason, Features, ServerQuirks, Step, Task, TaskId, TlsUse,
+    User, UserEvent, UserSettings,
+};
+use protocols::ftp::{Protection, Representation};
+use std::future::pending;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+/// Interval at which the session reports the progress of a transfer to the engine.
+const TICK: Duration = Duration::from_secs(1);
+/// Interval at which TCP is sampled during a measured transfer.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(3);
+/// Maximum time for the server to notice that a transfer was aborted.
+const ABORT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Maximum time for the server to answer QUIT. Nothing depends on the answer.
+const QUIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Bytes read from the control connection at a time.
+const READ_BYTES: usize = 16 * 1024;
+
+/// State shared by several sessions.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    /// User-space host; `None` for the kernel's TCP.
+    pub(crate) host: Option<Host>,
+    /// Rate limit of each data connection.
+    pub(crate) bytes_per_second: Option<u64>,
+    /// Bytes moved by all sessions.
+    pub total_bytes: Arc<AtomicU64>,
+    /// Log of arrivals, if the transfer is measured.
+    pub(crate) arrival_log: Option<Arc<Mutex<ArrivalLog>>>,
+    /// Expected final value of `total_bytes`: the sum of the known file sizes.
+    pub expected_total_bytes: Arc<AtomicU64>,
+    /// Whether the operations in progress are cancelled.
+    pub stop: watch::Receiver<bool>,
+    /// Whether the server's replies are printed.
+    pub is_verbose: Arc<AtomicBool>,
+    /// Registry on which the meters are displayed.
+    pub(crate) registry: Arc<MeterRegistry>,
+    /// Receives messages for the user, each a sentence without its final period.
+    pub(crate) message: fn(&str),
+}
+
+/// Result of a task, with its transferred data.
+#[derive(Debug)]
+pub struct TaskOutcome {
+    pub(crate) result: Result<Done, Failure>,
+    /// Transferred data, if the task used a data connection.
+    pub(crate) moved: Option<TransferResult>,
+}
+
+/// FTP session over one control connection.
+pub struct FtpClientSession {
+    user: User,
+    control: ControlStream,
+    engine_context: EngineContext,
+    shared: Shared,
+    tls: Option<TlsClient>,
+    data: Data,
+    local_end: Option<LocalEnd>,
+    representation: Representation,
+    expected_bytes: Option<u64>,
+    moved: Option<TransferResult>,
+    /// Data connection of an upload that has ended locally; TCP may still send data written to the
+    /// connection.
+    ended: Option<Canceller>,
+    /// Observations for the records.
+    pub(crate) timing: SessionTiming,
+    /// Features that the server advertises.
+    pub(crate) features: Features,
+    /// Whether the login, including FEAT, is complete.
+    is_open: bool,
+    /// Reason for trusting the server, and the fingerprint of the server's certificate.
+    pub(crate) trusted_by: Option<(TrustedBy, String)>,
+    /// Reason for a TLS failure.
+    pub(crate) refusal: Option<TlsFailure>,
+    /// Local address of the control connection.
+    pub(crate) local: SocketAddr,
+    /// Remote address of the control connection.
+    pub(crate) peer: SocketAddr,
+}
+
+enum Data {
+    None,
+    Connecting(JoinHandle<io::Result<(ByteStream, SocketAddr)>>),
+    Listening(DataListener),
+    Open(ByteStream),
+    Transferring {
+        thread: JoinHandle<TransferResult>,
+        canceller: Canceller,
+        cancellation: Arc<Cancellation>,
+        moved: Arc<AtomicU64>,
+        id: TaskId,
+        is_sending: bool,
+    },
+}
+
+enum DataListener {
+    Kernel(TcpListener),
+    Userspace(Listener),
+}
+
+enum SessionEvent {
+    Read(io::Result<usize>),
+    Connected(io::Result<ByteStream>, Option<SocketAddr>),
+    Transferred(Box<TransferResult>, TaskId),
+    Timeout,
+    Tick,
+    Sample,
+    Stop,
+    AbortTimeout,
+}
+
+impl FtpClientSession {
+    /// Logs in over an established connection.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the local system. A failure of the login is in the inner result.
+    pub(crate) async fn open(
+        byte_stream: ByteStream,
+        settings: UserSettings,
+        tls: Option<TlsClient>,
+        shared: Shared,
+        timing: SessionTiming,
+    ) -> anyhow::Result<(Self, Result<(), Failure>)> {
+        let began = Instant::now();
+        let local = byte_stream.local()?;
+        let peer = byte_stream.peer()?;
+        let is_implicit = settings.tls == TlsUse::Implicit;
+        let mut engine_context = EngineContext::published(&shared.registry, "FTP")?;
+        let user = User::new(settings, local, peer, &engine_context.cx());
+        let mut session = Self {
+            user,
+            control: ControlStream::Plaintext(byte_stream),
+            engine_context,
+            shared,
+            tls,
+            data: Data::None,
+            local_end: None,
+            representation: Representation::IMAGE,
+            expected_bytes: None,
+            moved: None,
+            ended: None,
+            timing,
+            is_open: false,
+            features: Features::default(),
+            trusted_by: None,
+            refusal: None,
+            local,
+            peer,
+        };
+        if is_implicit && !session.start_tls().await {
+            let failure = Failure { step: Step::Tls, why: FailureReason::Tls };
+            return Ok((session, Err(failure)));
+        }
+        let login_result = session.drive(None).await.map(|_| ());
+        let tls = session.timing.opening.tls.unwrap_or_default();
+        session.timing.opening.login = Some(began.elapsed().saturating_sub(tls));
+        session.timing.end_login(began.into_std());
+        Ok((session, login_result))
+    }
+
+    /// Returns whether the session accepts no more tasks.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.user.is_closed()
+    }
+
+    /// Runs a task. `local_end` is the source or the destination of the task's data.
+    pub async fn run(&mut self, task: Task, local_end: Option<LocalEnd>) -> TaskOutcome {
+        (self.representation, self.expected_bytes) = match &task {
+            Task::Retrieve { representation, expected_bytes, offset_bytes, .. } => {
+                (*representation, expected_bytes.map(|size| size.saturating_sub(*offset_bytes)))
+            }
+            Task::Store { representation, .. } => (*representation, None),
+            Task::MailFile(_) => (Representation::default(), None),
+            // A listing arrives as lines of text, with either line ending.
+            _ => (Representation::IMAGE, None),
+        };
+        self.local_end = local_end;
+        self.moved = None;
+        self.timing.begin();
+        self.engine_context.meter.transaction();
+        let Some(id) = self.user.run(task, &mut self.engine_context.cx()) else {
+            let failure = Failure { step: Step::Command, why: FailureReason::ControlLost };
+            return TaskOutcome { result: Err(failure), moved: None };
+        };
+        let result = self.drive(Some(id)).await;
+        self.close_data().await;
+        if let (Some(moved), Some(ended)) = (&mut self.moved, self.ended.take()) {
+            moved.stats.update_after_reply(&ended);
+        }
+        let failure = Failure { step: Step::Command, why: FailureReason::ControlLost };
+        let mut result = result.and_then(|done| done.ok_or(failure));
+        let moved = self.moved.take();
+        if let (Err(Failure { why: why @ FailureReason::Refused(_), .. }), Some(moved)) =
+            (&mut result, &moved)
+            && let Err((DataFailure::File, _)) = &moved.result
+        {
+            // The local file caused the failure. The server's refusal only arrived before the data
+            // thread reported this cause.
+            *why = FailureReason::Data(DataFailure::File);
+        }
+        TaskOutcome { result, moved }
+    }
+
+    /// Sets whether another file transfer follows the next transfer.
+    pub(crate) fn expect_transfer(&mut self, is_expected: bool) {
+        self.user.expect_transfer(is_expected);
+    }
+
+    /// Returns the properties of the server learned so far.
+    pub(crate) fn quirks(&self) -> ServerQuirks {
+        self.user.quirks()
+    }
+
+    /// Ends the session with QUIT. Waits at most [`QUIT_TIMEOUT`] for the answer.
+    pub async fn quit(mut self) {
+        let quit = async {
+            if !self.is_closed() {
+                _ = self.run(Task::Quit, None).await;
+            }
+            self.control.close().await;
+        };
+        _ = timeout(QUIT_TIMEOUT, quit).await;
+    }
+}
+
+impl FtpClientSession {
+    /// Processes events until the end of the task or, without a task, of the login.
+    async fn drive(&mut self, id: Option<TaskId>) -> Result<Option<Done>, Failure> {
+        let mut input = vec![0; READ_BYTES];
+        let mut abort_deadline = None;
+        loop {
+            while let Some(event) = self.user.event() {
+                match event {
+                    UserEvent::Finished(finished, result) if Some(finished) == id => {
+                        // Pending output is sent before the next task.
+                        self.flush().await;
+                        return result.map(Some);
+                    }
+                    UserEvent::LoggedIn if id.is_none() => {
+                        self.is_open = true;
+                        return Ok(None);
+                    }
+                    UserEvent::Closed(failure) => {
+                        let lost = Failure { step: Step::Command, why: FailureReason::ControlLost };
+                        return Err(failure.unwrap_or(lost));
+                    }
+                    event => self.perform(event).await,
+                }
+            }
+            self.flush().await;
+            self.engine_context.meter.enter(Account::Outside);
+            let event = self.next_event(&mut input, abort_deadline).await;
+            self.engine_context.meter.enter(Account::Application);
+            self.engine_context.meter.count(Counter::Wakeups);
+            match event {
+                SessionEvent::Stop => {
+                    abort_deadline = Some(Instant::now() + ABORT_TIMEOUT);
+                    if !matches!(self.data, Data::Transferring { .. }) {
+                        return Err(Failure { step: Step::Command, why: FailureReason::Aborted });
+                    }
+                    self.user.abort(&mut self.engine_context.cx());
+                }
+                SessionEvent::AbortTimeout => {
+                    return Err(Failure { step: Step::Abort, why: FailureReason::Aborted });
+                }
+                other => self.handle_event(other, &input),
+            }
+        }
+    }
+
+    async fn next_event(
+        &mut self,
+        input: &mut [u8],
+        abort_deadline: Option<Instant>,
+    ) -> SessionEvent {
+        let now = self.engine_context.clock.now();
+        let deadline = self.user.deadline().map(|deadline| Instant::now() + (deadline - now));
+        let deadline = async {
+            match deadline {
+                Some(deadline) => sleep_until(deadline).await,
+                None => pending().await,
+            }
+        };
+        let abort_timer = async {
+            match abort_deadline {
+                Some(at) => sleep_until(at).await,
+                None => pending().await,
+            }
+        };
+        let is_transferring = matches!(self.data, Data::Transferring { .. });
+        let is_sampled = self.sampled_connection().is_some();
+        tokio::select! {
+            event = data_event(&mut self.data) => event,
+            read = self.control.read(input) => SessionEvent::Read(read),
+            () = deadline => SessionEvent::Timeout,
+            () = sleep(TICK), if is_transferring => SessionEvent::Tick,
+            () = sleep(SAMPLE_INTERVAL), if is_sampled => SessionEvent::Sample,
+            () = abort_timer => SessionEvent::AbortTimeout,
+            _ = self.shared.stop.wait_for(|is_set| *is_set), if abort_deadline.is_none() => {
+                SessionEvent::Stop
+            }
+        }
+    }
+
+    fn handle_event(&mut self, event: SessionEvent, input: &[u8]) {
+        match event {
+            SessionEvent::Read(Ok(0) | Err(_)) => {
+                self.user.peer_closed(&mut self.engine_context.cx());
+            }
+            SessionEvent::Read(Ok(count)) => {
+                let received = input.get(..count).unwrap_or_default();
+                self.user.receive(received, &mut self.engine_context.cx());
+            }
+            SessionEvent::Connected(Ok(byte_stream), from) => self.on_connected(byte_stream, from),
+            SessionEvent::Connected(Err(_), _) => {
+                self.data = Data::None;
+                self.user.data_failed(&mut self.engine_context.cx());
+            }
+            SessionEvent::Transferred(moved, id) => {
+                if let Data::Transferring { canceller, .. } =
+                    std::mem::replace(&mut self.data, Data::None)
+                {
+                    // After a download all data has arrived, so the connection is dropped and
+                    // thereby closed. Some servers reply only after the close.
+                    self.ended = Some(canceller).filter(|_| moved.stats.is_sending);
+                }
+                self.finish_transfer(*moved, id);
+            }
+            SessionEvent::Timeout => self.user.timeout(&mut self.engine_context.cx()),
+            SessionEvent::Tick => self.report_progress(),
+            SessionEvent::Sample => {
+                self.sample();
+                // Samples are so frequent that the progress tick never fires; therefore a sample
+                // also reports progress.
+                self.report_progress();
+            }
+            SessionEvent::Stop | SessionEvent::AbortTimeout => {}
+        }
+    }
+
+    /// Reports the number of moved bytes to the engine, so that a transfer in progress does not
+    /// time out.
+    fn report_progress(&mut self) {
+        if let Data::Transferring { moved, id, .. } = &self.data {
+            let moved = moved.load(Ordering::Relaxed);
+            let id = *id;
+            self.user.data_moved(id, moved, &self.engine_context.cx());
+        }
+    }
+
+    /// If the transfer is measured, returns the data connection, and `true` for an upload.
+    fn sampled_connection(&self) -> Option<(&Canceller, bool)> {
+        self.shared.arrival_log.as_ref()?;
+        match &self.data {
+            Data::Transferring { canceller, is_sending, .. } => Some((canceller, *is_sending)),
+            _ => self.ended.as_ref().map(|canceller| (canceller, true)),
+        }
+    }
+
+    /// Samples the kernel's TCP: the acknowledged bytes of an upload, or the received segments of a
+    /// download.
+    fn sample(&self) {
+        let Some((canceller, is_sending)) = self.sampled_connection() else { return };
+        let Some((socket, arrival_log)) = canceller.socket().zip(self.shared.arrival_log.as_ref())
+        else {
+            return;
+        };
+        if let Ok(info) = TcpInfo::of(&socket) {
+            let mut arrival_log = arrival_log.lock().unwrap_or_else(PoisonError::into_inner);
+            arrival_log.account_sampling();
+            if is_sending {
+                arrival_log.sample_outgoing(&info);
+            } else {
+                arrival_log.sample_incoming(&info);
+            }
+        }
+    }
+
+    fn on_connected(&mut self, byte_stream: ByteStream, from: Option<SocketAddr>) {
+        let Some(peer) = from.or_else(|| byte_stream.peer().ok()) else {
+            self.data = Data::None;
+            return self.user.data_failed(&mut self.engine_context.cx());
+        };
+        // A connection from an unexpected peer is closed. The listener stays open.
+        if self.user.data_connected(peer, &mut self.engine_context.cx()) {
+            if let (ByteStream::Kernel(stream), Some(_)) = (&byte_stream, &self.tls) {
+                // Ignored: without this option small writes are delayed, but not lost.
+                _ = stream.set_nodelay(true);
+            }
+            self.data = Data::Open(byte_stream);
+            self.timing.data_connected();
+        } else if !matches!(self.data, Data::Listening(_)) {
+            self.data = Data::None;
+            self.user.data_failed(&mut self.engine_context.cx());
+        }
+    }
+
+    fn finish_transfer(&mut self, moved: TransferResult, id: TaskId) {
+        let wire_bytes = moved.wire_bytes;
+        if moved.has_enough {
+            // The requested bytes have arrived: abort the rest of the transfer.
+            self.moved = Some(moved);
+            return self.user.abort(&mut self.engine_context.cx());
+        }
+        let result = match &moved.result {
+            Ok(()) => Ok(()),
+            Err((failure, _)) => Err(*failure),
+        };
+        self.moved = Some(moved);
+        self.user.data_ended(id, wire_bytes, result, &mut self.engine_context.cx());
+    }
+
+    /// Performs an action that the engine requests.
+    async fn perform(&mut self, event: UserEvent) {
+        match event {
+            UserEvent::Reply(reply) => {
+                self.timing.record_reply(reply.code.number());
+                if self.shared.is_verbose.load(Ordering::Relaxed) {
+                    (self.shared.message)(&format!("< {reply}"));
+                }
+                // After the login, a 211 reply answers STAT, not FEAT (RFC 959 §4.2.2).
+                if !self.is_open && reply.code.number() == 211 && reply.lines.len() > 1 {
+                    self.features = Features::from_reply(&reply);
+                }
+            }
+            UserEvent::StartTls => {
+                let is_tls_established = self.start_tls().await;
+                self.user.tls_started(is_tls_established, &mut self.engine_context.cx());
+            }
+            UserEvent::ConnectData(to) => {
+                let host = self.shared.host.clone();
+                let connecting = tokio::spawn(async move {
+                    let byte_stream = match host {
+                        Some(host) => host.connect(to).await.map(ByteStream::Userspace),
+                        None => TcpStream::connect(to).await.map(ByteStream::Kernel),
+                    };
+                    byte_stream.map(|byte_stream| (byte_stream, to))
+                });
+                self.data = Data::Connecting(connecting);
+            }
+            UserEvent::ListenData(_) => self.listen().await,
+            UserEvent::StartData(id, protection) => self.start_data(id, protection),
+            UserEvent::CloseData => self.close_data().await,
+            UserEvent::Discard(_)
+            | UserEvent::MarkerReached { .. }
+            | UserEvent::Finished(..)
+            | UserEvent::LoggedIn
+            | UserEvent::Closed(_) => {}
+        }
+    }
+
+    async fn start_tls(&mut self) -> bool {
+        let Some(client) = &self.tls else { return false };
+        let began = Instant::now();
+        match self.control.start_tls(client).await {
+            Ok(trusted_by) => self.trusted_by = Some(trusted_by),
+            Err(refusal) => {
+                self.refusal = Some(refusal);
+                return false;
+            }
+        }
+        self.timing.opening.tls = Some(began.elapsed());
+        true
+    }
+
+    async fn listen(&mut self) {
+        let listener = match &self.shared.host {
+            Some(host) => host.listen(0).map(DataListener::Userspace),
+            None => TcpListener::bind((self.local.ip(), 0)).await.map(DataListener::Kernel),
+        };
+        let address = listener.as_ref().ok().and_then(|listener| match listener {
+            DataListener::Kernel(listener) => listener.local_addr().ok(),
+            DataListener::Userspace(listener) => Some((self.local.ip(), listener.port()).into()),
+        });
+        self.data = listener.map_or(Data::None, Data::Listening);
+        self.user.on_listening(address, &mut self.engine_context.cx());
+    }
+
+    fn start_data(&mut self, id: TaskId, protection: Protection) {
+        let Data::Open(byte_stream) = std::mem::replace(&mut self.data, Data::None) else { return };
+        let tls = self.tls.clone().filter(|_| protection == Protection::Private);
+        let moved = Arc::new(AtomicU64::new(0));
+        let is_plain = tls.is_none() && self.representation.passes_through();
+        let needs_thread =
+            self.shared.bytes_per_second.is_some() || self.shared.arrival_log.is_some();
+        let byte_stream = match byte_stream {
+            ByteStream::Kernel(stream) if is_plain && !needs_thread => {
+                match self.start_small(id, stream, &moved) {
+                    Some(stream) => ByteStream::Kernel(stream),
+                    None => return,
+                }
+            }
+            byte_stream => byte_stream,
+        };
+        let Ok((connection, canceller)) = DataConnection::of(byte_stream, tls.as_ref()) else {
+            let lost = Err(DataFailure::ConnectionLost);
+            return self.user.data_ended(id, 0, lost, &mut self.engine_context.cx());
+        };
+        let cancellation = Arc::new(Cancellation::default());
+        let local_end = self.local_end.take().unwrap_or(LocalEnd::Memory(Vec::new()));
+        let is_sending = matches!(local_end, LocalEnd::ReadFrom(_));
+        let transfer = DataTransfer {
+            connection,
+            cancellation: Arc::clone(&cancellation),
+            local_end,
+            representation: self.representation,
+            pace: RateLimit::new(self.shared.bytes_per_second),
+            moved: Arc::clone(&moved),
+            total_bytes: Arc::clone(&self.shared.total_bytes),
+            // The thread of an upload counts written bytes. `sample` logs the acknowledged bytes
+            // instead.
+            arrival_log: self.shared.arrival_log.clone().filter(|_| !is_sending),
+            expected_bytes: self.expected_bytes,
+            clock: self.engine_context.clock,
+        };
+        let thread = tokio::task::spawn_blocking(move || transfer.run());
+        self.data = Data::Transferring { thread, canceller, cancellation, moved, id, is_sending };
+    }
+
+    /// Moves a small file without a thread. Returns the connection if the transfer needs a thread.
+    fn start_small(
+        &mut self,
+        id: TaskId,
+        stream: TcpStream,
+        moved: &Arc<AtomicU64>,
+    ) -> Option<TcpStream> {
+        let local_end = self.local_end.take().unwrap_or(LocalEnd::Memory(Vec::new()));
+        if let LocalEnd::ReadFrom(file) = &local_end {
+            let (count, ended) = send_small_file(&stream, file);
+            moved.store(count, Ordering::Relaxed);
+            self.shared.total_bytes.fetch_add(count, Ordering::Relaxed);
+            let Some(ended) = ended else {
+                self.local_end = Some(local_end);
+                return Some(stream);
+            };
+            // The transfer has ended, so the stream no longer needs to be registered with the
+            // runtime.
+            self.ended = stream.into_std().ok().map(Canceller::Kernel);
+            self.finish_transfer(ended, id);
+            return None;
+        }
+        let expected_bytes = self.expected_bytes;
+        if !SmallDownload::is_small(&local_end, expected_bytes) {
+            self.local_end = Some(local_end);
+            return Some(stream);
+        }
+        let moved = Arc::clone(moved);
+        let total_bytes = Arc::clone(&self.shared.total_bytes);
+        let cancelled = Arc::new(Notify::new());
+        let canceller = Canceller::Notify(Arc::clone(&cancelled));
+        let incoming = SmallDownload {
+            stream,
+            local_end,
+            expected_bytes,
+            moved: Arc::clone(&moved),
+            total_bytes,
+            cancelled,
+        };
+        let thread = tokio::spawn(incoming.run());
+        // A small transfer has no rate limit, so no wait for the rate limit needs a cancellation.
+        let cancellation = Arc::default();
+        self.data =
+            Data::Transferring { thread, canceller, cancellation, moved, id, is_sending: false };
+        None
+    }
+
+    async fn close_data(&mut self) {
+        match std::mem::replace(&mut self.data, Data::None) {
+            Data::Connecting(connecting) => connecting.abort(),
+            Data::Transferring { mut thread, canceller, cancellation, is_sending, .. } => {
+                // The server would take an orderly end of the data for the end of a complete file.
+                // Therefore the connection is reset. If a reset is impossible, the abort is sent
+                // first, and the server ends the transfer.
+                if is_sending && !canceller.reset() {
+                    self.flush().await;
+                    if let Ok(moved) = timeout(ABORT_TIMEOUT, &mut thread).await {
+                        self.moved = moved.ok();
+                        return;
+                    }
+                }
+                canceller.cancel();
+                cancellation.cancel();
+                if let Ok(moved) = thread.await {
+                    self.moved = Some(moved);
+                }
+            }
+            Data::None | Data::Listening(_) | Data::Open(_) => {}
+        }
+    }
+
+    async fn flush(&mut self) {
+        if self.user.output().is_empty() {
+            return;
+        }
+        let output = self.user.output().to_vec();
+        let urgent = self.user.urgent_mark();
+        self.timing.record_commands(&output);
+        if self.control.write(&output, urgent).await.is_err() {
+            return self.user.peer_closed(&mut self.engine_context.cx());
+        }
+        self.user.sent(output.len());
+    }
+}
+
+async fn data_event(data: &mut Data) -> SessionEvent {
+    match data {
+        Data::None | Data::Open(_) => pending().await,
+        Data::Connecting(connecting) => {
+            let connected = connecting.await.unwrap_or_else(|error| Err(io::Error::other(error)));
+            let (byte_stream, to) = match connected {
+                Ok((byte_stream, to)) => (Ok(byte_stream), Some(to)),
+                Err(error) => (Err(error), None),
+            };
+            SessionEvent::Connected(byte_stream, to)
+        }
+        Data::Listening(DataListener::Kernel(listener)) => match listener.accept().await {
+            Ok((stream, from)) => {
+                SessionEvent::Connected(Ok(ByteStream::Kernel(stream)), Some(from))
+            }
+            Err(error) => SessionEvent::Connected(Err(error), None),
+        },
+        Data::Listening(DataListener::Userspace(listener)) => match listener.accept().await {
+            Ok((stream, from)) => {
+                SessionEvent::Connected(Ok(ByteStream::Userspace(stream)), Some(from))
+            }
+            Err(error) => SessionEvent::Connected(Err(error), None),
+        },
+        Data::Transferring { thread, id, .. } => {
+            let id = *id;
+            match thread.await {
+                Ok(moved) => SessionEvent::Transferred(Box::new(moved), id),
+                Err(error) => {
+                    let lost = (DataFailure::File, io::Error::other(error));
+                    let moved = TransferResult { result: Err(lost), ..TransferResult::empty() };
+                    SessionEvent::Transferred(Box::new(moved), id)
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! A data connection, read and written by its own thread.
+//!
+//! The thread blocks in the system calls of a kernel socket. If the bytes of a file go to the wire
+//! unchanged, the file is sent by `sendfile` and received by `splice`. With TLS the thread also
+//! processes the records, so that parallel transfers use several processors.
+
+use super::control_stream::ByteStream;
+use super::secured::Secured;
+use crate::recorder::DataTls;
+use carrier::TlsClient;
+use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+
+/// Capacity of a pipe in bytes.
+pub(super) const SPLICE_PIPE_BYTES: usize = 1 << 20;
+/// Maximum number of bytes per `sendfile(2)` call.
+const SENDFILE_BYTES: usize = 8 << 20;
+/// Maximum number of bytes read after the end of an upload: session tickets and close_notify.
+const CLOSE_MAX_BYTES: usize = 64 * 1024;
+
+/// A pipe through which the kernel moves received data into a file, without a copy to user space.
+#[derive(Debug)]
+pub(super) struct SplicePipe {
+    from: OwnedFd,
+    to: OwnedFd,
+    /// Bytes in the pipe.
+    buffered_bytes: usize,
+}
+
+impl SplicePipe {
+    /// Creates a pipe, or returns `None` if the kernel refuses.
+    pub(super) fn new() -> Option<Self> {
+        let (from, to) = pipe_with(PipeFlags::CLOEXEC).ok()?;
+        // Ignored: a smaller pipe only needs more calls.
+        _ = fcntl_setpipe_size(&to, SPLICE_PIPE_BYTES);
+        Some(Self { from, to, buffered_bytes: 0 })
+    }
+
+    /// Moves at least one byte from the pipe into `file`, at offset `at` or at its current
+    /// position.
+    pub(super) fn write_to(&mut self, file: &File, at: Option<u64>) -> io::Result<usize> {
+        let mut offset = at;
+        let flags = SpliceFlags::empty();
+        let moved_bytes =
+            splice(&self.from, None, file, offset.as_mut(), self.buffered_bytes, flags)?;
+        self.buffered_bytes = self.buffered_bytes.saturating_sub(moved_bytes);
+        Ok(moved_bytes)
+    }
+
+    /// Returns the number of bytes in the pipe.
+    pub(super) fn buffered_bytes(&self) -> usize {
+        self.buffered_bytes
+    }
+
+    /// Returns the bytes in the pipe, for a file that does not support `splice`.
+    pub(super) fn into_bytes(self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; self.buffered_bytes];
+        File::from(self.from).read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+/// A data connection.
+#[derive(Debug)]
+pub(super) enum DataConnection {
+    Plaintext(TcpConnection),
+    Tls(Box<Secured>),
+}
+
+/// A TCP connection of the kernel or of the user-space host, read and written by a blocking thread.
+#[derive(Debug)]
+pub enum TcpConnection {
+    /// Socket of the kernel.
+    Kernel(TcpStream),
+    /// Stream of the user-space host.
+    Userspace {
+        /// The stream.
+        stream: os::host::Stream,
+        /// Runtime of the host.
+        runtime: Handle,
+        /// Notified when the transfer is cancelled.
+        cancelled: Arc<Notify>,
+    },
+}
+
+/// Cancels a data connection from another thread.
+#[derive(Debug)]
+pub enum Canceller {
+    /// Socket of the kernel.
+    Kernel(TcpStream),
+    /// Notifies the task or thread that moves the data.
+    Notify(Arc<Notify>),
+}
+
+impl Canceller {
+    pub(crate) fn cancel(&self) {
+        match self {
+            // A connection that has ended needs no shutdown.
+            Self::Kernel(stream) => _ = stream.shutdown(Shutdown::Both),
+            Self::Notify(cancelled) => cancelled.notify_one(),
+        }
+    }
+
+    /// Resets the connection, so that the peer cannot mistake a truncated file for a complete file.
+    /// Returns whether the reset succeeded. A reset fails while a thread is blocked in a call on
+    /// the connection.
+    pub(crate) fn reset(&self) -> bool {
+        self.socket().is_some_and(|socket| rustix::net::connect_unspec(socket).is_ok())
+    }
+
+    /// Returns the kernel socket of the connection, if the canceller holds the socket.
+    pub(crate) fn socket(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Kernel(stream) => Some(stream.as_fd()),
+            Self::Notify(_) => None,
+        }
+    }
+}
+
+impl DataConnection {
+    /// Creates a data connection over an established byte stream. Must be called within the
+    /// runtime.
+    pub(super) fn of(
+        byte_stream: ByteStream,
+        tls: Option<&TlsClient>,
+    ) -> io::Result<(Self, Canceller)> {
+        let (tcp, canceller) = match byte_stream {
+            ByteStream::Kernel(stream) => {
+                let stream = stream.into_std()?;
+                stream.set_nonblocking(false)?;
+                let canceller = Canceller::Kernel(stream.try_clone()?);
+                (TcpConnection::Kernel(stream), canceller)
+            }
+            ByteStream::Userspace(stream) => {
+                let cancelled = Arc::new(Notify::new());
+                let canceller = Canceller::Notify(Arc::clone(&cancelled));
+                (
+                    TcpConnection::Userspace { stream, runtime: Handle::current(), cancelled },
+                    canceller,
+                )
+            }
+        };
+        let Some(client) = tls else { return Ok((Self::Plaintext(tcp), canceller)) };
+        let (configuration, name) = client.parts();
+        Ok((Self::Tls(Box::new(Secured::new(configuration, name, tcp)?)), canceller))
+    }
+
+    /// Performs the TLS handshake and returns the agreed parameters; `None` without TLS.
+    pub(super) fn begin(&mut self) -> io::Result<Option<DataTls>> {
+        let Self::Tls(secured) = self else { return Ok(None) };
+        secured.begin().map(Some)
+    }
+
+    /// Returns whether the data connection uses TLS.
+    pub(super) fn is_secured(&self) -> bool {
+        matches!(self, Self::Tls(_))
+    }
+
+    /// Returns the connection below TLS, or the connection itself.
+    pub(super) fn tcp(&self) -> &TcpConnection {
+        match self {
+            Self::Plaintext(tcp) => tcp,
+            Self::Tls(secured) => secured.tcp(),
+        }
+    }
+
+    /// Sends `file` from its current position by `sendfile`; `None` if the connection or the file
+    /// does not support `sendfile`. Each system call sends at most `at_most` bytes. After each
+    /// call, `sent` receives the number of bytes; an error from `sent` ends the transfer.
+    pub(super) fn send_file(
+        &mut self,
+        file: &File,
+        at_most: usize,
+        sent: &mut impl FnMut(usize) -> io::Result<()>,
+    ) -> Option<io::Result<()>> {
+        let Self::Plaintext(TcpConnection::Kernel(stream)) = self else { return None };
+        let at_most = at_most.min(SENDFILE_BYTES);
+        let mut is_first = true;
+        loop {
+            match rustix::fs::sendfile(&*stream, file, None, at_most) {
+                Ok(0) => return Some(Ok(())),
+                Ok(count) => {
+                    if let Err(error) = sent(count) {
+                        return Some(Err(error));
+                    }
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                // The file does not support `sendfile`.
+                Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) if is_first => {
+                    return None;
+                }
+                Err(error) => return Some(Err(error.into())),
+            }
+            is_first = false;
+        }
+    }
+
+    /// Moves received data into `splice_pipe`, which must be empty; `None` if the connection does
+    /// not support `splice`. Moves at least one and at most `at_most` bytes. Returns the number of
+    /// bytes; 0 at the end of the stream.
+    pub(super) fn receive_into_pipe(
+        &self,
+        splice_pipe: &mut SplicePipe,
+        at_most: usize,
+    ) -> Option<io::Result<usize>> {
+        let Self::Plaintext(TcpConnection::Kernel(stream)) = self else { return None };
+        loop {
+            match splice(stream, None, &splice_pipe.to, None, at_most, SpliceFlags::empty()) {
+                Ok(count) => {
+                    splice_pipe.buffered_bytes = count;
+                    return Some(Ok(count));
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => return None,
+                Err(error) => return Some(Err(error.into())),
+            }
+        }
+    }
+
+    /// Ends the stream. With TLS, also reads the server's remaining records, which contain the
+    /// tickets to resume the TLS session in the next connection.
+    pub(super) fn finish(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plaintext(tcp) => tcp.shut_down(),
+            Self::Tls(secured) => {
+                secured.send_end()?;
+                secured.shut_down()?;
+                // All data has been sent. An error while the peer closes does not matter.
+                let mut remaining_bytes = CLOSE_MAX_BYTES;
+                while let Ok(count @ 1..) = secured.receive(remaining_bytes, |_| {})
+                    && count < remaining_bytes
+                {
+                    remaining_bytes -= count;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Resets the connection and omits close_notify, so that the peer cannot mistake a truncated
+    /// file for a complete file.
+    pub(super) fn abort(&self) {
+        match self.tcp() {
+            // A broken connection needs no reset.
+            TcpConnection::Kernel(stream) => _ = rustix::net::connect_unspec(stream),
+            TcpConnection::Userspace { stream, .. } => stream.abort(),
+        }
+    }
+
+    /// Closes a data connection after the peer has ended the stream.
+    pub(super) fn close(&mut self) {
+        if let Self::Tls(secured) = self {
+            // Ignored: a server that has closed the connection does not need close_notify.
+            _ = secured.send_end();
+        }
+    }
+}
+
+impl Write for DataConnection {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plaintext(tcp) => tcp.write(bytes),
+            Self::Tls(secured) => secured.send(bytes).map(|()| bytes.len()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plaintext(tcp) => tcp.flush(),
+            Self::Tls(_) => Ok(()),
+        }
+    }
+}
+
+impl TcpConnection {
+    /// Shuts down the sending direction.
+    pub(crate) fn shut_down(&mut self) -> io::Result<()> {
+        match self {
+            Self::Kernel(stream) => stream.shutdown(Shutdown::Write),
+            Self::Userspace { stream, runtime, .. } => runtime.block_on(stream.shutdown()),
+        }
+    }
+}
+
+impl Read for TcpConnection {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Kernel(stream) => stream.read(room),
+            Self::Userspace { stream, runtime, cancelled } => runtime.block_on(async {
+                tokio::select! {
+                    () = cancelled.notified() => Err(io::ErrorKind::ConnectionAborted.into()),
+                    read = stream.read(room) => read,
+                }
+            }),
+        }
+    }
+}
+
+impl Write for TcpConnection {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Kernel(stream) => stream.write(bytes),
+            Self::Userspace { stream, runtime, cancelled } => runtime.block_on(async {
+                tokio::select! {
+                    () = cancelled.notified() => Err(io::ErrorKind::ConnectionAborted.into()),
+                    written = stream.write(bytes) => written,
+                }
+            }),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

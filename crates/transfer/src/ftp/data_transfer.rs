@@ -1,0 +1,706 @@
+//! Transfer of the bytes of one data connection, in a blocking thread.
+
+use super::data_connection::{DataConnection, SPLICE_PIPE_BYTES, SplicePipe, TcpConnection};
+use super::session_timing::{FtpTransferStats, add_since};
+use crate::pace::RateLimit;
+use crate::recorder::{nanos, of_info};
+use os::clock::{Monotonic, thread_cpu_time};
+use os::context_switches::ContextSwitches;
+use os::schedule::thread_run_queue_wait;
+use os::socket::TcpInfo;
+use protocols::ftp::Representation;
+use protocols::ftp::data::{Decoded, Decoder, Encoder};
+use protocols::ftp::listing::Collector;
+use protocols::ftp::user::DataFailure;
+use records::arrivals::ArrivalSeries;
+use records::statistics;
+use records::transfer::Tcp;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Number of bytes read or written at a time, if the data is unchanged on the wire.
+const PIECE_BYTES: usize = 1 << 20;
+/// Number of bytes read or written at a time, if the data is converted or encrypted: a piece fits
+/// into a processor cache.
+const CONVERTED_PIECE_BYTES: usize = 128 * 1024;
+/// Minimum number of bytes read at a time.
+const SMALL_PIECE_BYTES: usize = 16 * 1024;
+/// Minimum file size for which received data goes through a kernel pipe (`splice(2)`).
+const SPLICE_MIN_BYTES: u64 = 256 * 1024;
+/// Maximum number of bytes of a file received into memory.
+const MEMORY_MAX_BYTES: usize = 256 << 20;
+
+/// Local end of a transfer.
+#[derive(Debug)]
+pub enum LocalEnd {
+    /// Writes to a file from offset `at` on, or to a stream without offsets. The transfer ends
+    /// after `stop_after` bytes, if given. More than `max_bytes` bytes are an error and are not
+    /// written.
+    WriteTo {
+        /// The file.
+        file: File,
+        /// Offset of the first byte; by default the position of the file.
+        at: Option<u64>,
+        /// Number of bytes after which the transfer ends.
+        stop_after: Option<u64>,
+        /// Maximum number of bytes; more is an error.
+        max_bytes: Option<u64>,
+    },
+    /// Reads from a file or a stream.
+    ReadFrom(File),
+    /// Appends to memory.
+    Memory(Vec<u8>),
+    /// Parses the entries of a listing as they arrive.
+    Listing(Box<Collector>),
+}
+
+/// Result of a transfer.
+#[derive(Debug)]
+pub struct TransferResult {
+    /// Bytes on the data connection.
+    pub(crate) wire_bytes: u64,
+    /// Bytes of the local file.
+    pub(crate) file_bytes: u64,
+    /// Content received into memory.
+    pub(crate) memory: Vec<u8>,
+    /// Received listing, if the transfer was a listing.
+    pub(crate) listing: Option<Box<Collector>>,
+    /// Measurements for the record.
+    pub(crate) stats: FtpTransferStats,
+    /// Whether the transfer succeeded, and the cause of a failure.
+    pub(crate) result: Result<(), (DataFailure, io::Error)>,
+    /// Whether the transfer ended because `stop_after` bytes had arrived.
+    pub(crate) has_enough: bool,
+}
+
+/// Arrivals and TCP samples of one transfer.
+#[derive(Debug)]
+pub struct ArrivalLog {
+    pub(crate) began: Instant,
+    pub(crate) log: ArrivalSeries,
+    /// Data segments of a download, including segments received after a missing segment.
+    pub(crate) segments: ArrivalSeries,
+    /// Number of bytes received in order (download) or acknowledged (upload) when the first loss
+    /// was observed.
+    pub(crate) first_loss_bytes: Option<u64>,
+    bytes: u64,
+    /// Run-queue wait of the sampling thread while it sampled. This wait does not delay the
+    /// transfer.
+    pub(crate) sampling_wait: Duration,
+    sampled_wait: Option<Duration>,
+    /// Smallest and largest window that the peer of an upload offered, in bytes.
+    pub(crate) peer_window_bytes: Option<[u64; 2]>,
+    /// Smoothed round-trip times of an upload in µs. When the list is full, every second sample is
+    /// removed.
+    round_trips_us: Vec<u64>,
+    /// Window offered locally at the end of a download, in bytes.
+    pub(crate) own_window_bytes: Option<u64>,
+    /// The latest `tcp_info` of an upload.
+    pub(crate) tcp: Option<Tcp>,
+}
+
+/// Maximum number of smoothed round-trip times kept for an upload.
+const ROUND_TRIPS_MAX: usize = 4_096;
+
+impl ArrivalLog {
+    /// Starts the log of a transfer. Each log keeps at most `most` entries.
+    pub fn begin(most: usize) -> Self {
+        Self {
+            began: Instant::now(),
+            log: ArrivalSeries::new(most),
+            segments: ArrivalSeries::new(most),
+            first_loss_bytes: None,
+            bytes: 0,
+            sampling_wait: Duration::ZERO,
+            sampled_wait: None,
+            peer_window_bytes: None,
+            round_trips_us: Vec::new(),
+            own_window_bytes: None,
+            tcp: None,
+        }
+    }
+
+    /// Returns the 75th percentile of the smoothed round-trip times of an upload, in ns.
+    pub(crate) fn upper_rtt_ns(&self) -> Option<u64> {
+        statistics::percentile(&self.round_trips_us, 75).map(|us| us.saturating_mul(1_000))
+    }
+
+    /// Records a sample of the kernel's `tcp_info` of an upload.
+    pub(crate) fn sample_outgoing(&mut self, info: &TcpInfo) {
+        let tcp = of_info(info);
+        if tcp == Tcp::default() {
+            return;
+        }
+        self.tcp = Some(tcp);
+        // The kernel counts the SYN as an acknowledged byte.
+        let acknowledged = info.bytes_acknowledged.unwrap_or(0).saturating_sub(1);
+        self.bytes = self.bytes.max(acknowledged);
+        self.log.record(nanos(self.began.elapsed()), self.bytes);
+        if info.total_retransmissions > 0 {
+            self.first_loss_bytes.get_or_insert(self.bytes);
+        }
+        if self.round_trips_us.len() >= ROUND_TRIPS_MAX {
+            let mut number = 0_usize;
+            self.round_trips_us.retain(|_| {
+                number += 1;
+                number.is_multiple_of(2)
+            });
+        }
+        self.round_trips_us.push(info.round_trip_us.into());
+        if let Some(window) = info.peer_window_bytes.map(u64::from) {
+            let [smallest, largest] = self.peer_window_bytes.unwrap_or([window; 2]);
+            self.peer_window_bytes = Some([smallest.min(window), largest.max(window)]);
+        }
+    }
+
+    /// Records the number of data segments received in a download.
+    pub(crate) fn sample_incoming(&mut self, info: &TcpInfo) {
+        if let Some(count) = info.data_segments_in {
+            self.segments.record(nanos(self.began.elapsed()), u64::from(count));
+        }
+        if info.out_of_order_segments.is_some_and(|count| count > 0) {
+            // The kernel counts the handshake as one received byte.
+            let received = info.bytes_received.unwrap_or(0).saturating_sub(1);
+            self.first_loss_bytes.get_or_insert(received);
+        }
+    }
+
+    /// Adds the run-queue wait of the calling thread since the last sample.
+    pub(crate) fn account_sampling(&mut self) {
+        let now = thread_run_queue_wait();
+        let added_wait = now.zip(self.sampled_wait).map(|(now, before)| now.saturating_sub(before));
+        self.sampling_wait += added_wait.unwrap_or(Duration::ZERO);
+        self.sampled_wait = now;
+    }
+
+    fn count(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.log.record(nanos(self.began.elapsed()), self.bytes);
+    }
+}
+
+/// Cancels a transfer that waits for its rate limit. Closing the connection is not enough: the
+/// transfer would read the data in the kernel's buffers to the end, at the limited rate.
+#[derive(Debug, Default)]
+pub(super) struct Cancellation {
+    is_cancelled: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Cancellation {
+    /// Cancels the transfer and wakes its thread.
+    pub(super) fn cancel(&self) {
+        *self.is_cancelled.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits for `time`, or until the transfer is cancelled.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the transfer is cancelled.
+    fn wait(&self, time: Duration) -> Result<(), TransferError> {
+        let is_cancelled = self.is_cancelled.lock().unwrap_or_else(PoisonError::into_inner);
+        let wait_result =
+            self.changed.wait_timeout_while(is_cancelled, time, |cancelled| !*cancelled);
+        let (is_cancelled, _) = wait_result.unwrap_or_else(PoisonError::into_inner);
+        match *is_cancelled {
+            true => Err(connection_lost(io::Error::other("the transfer was cancelled"))),
+            false => Ok(()),
+        }
+    }
+}
+
+/// A transfer and the state that its thread needs.
+#[derive(Debug)]
+pub(super) struct DataTransfer {
+    pub(crate) connection: DataConnection,
+    pub(crate) cancellation: Arc<Cancellation>,
+    pub(crate) local_end: LocalEnd,
+    pub(crate) representation: Representation,
+    pub(crate) pace: RateLimit,
+    /// Bytes moved on this data connection; `total_bytes` counts the bytes of all data connections.
+    pub(crate) moved: Arc<AtomicU64>,
+    pub(crate) total_bytes: Arc<AtomicU64>,
+    /// Log of arrivals, if the transfer is measured.
+    pub(crate) arrival_log: Option<Arc<Mutex<ArrivalLog>>>,
+    /// Expected number of bytes, if known. After that many bytes, TLS may end without close_notify.
+    pub(crate) expected_bytes: Option<u64>,
+    pub(crate) clock: Monotonic,
+}
+
+pub(super) type TransferError = (DataFailure, io::Error);
+
+pub(super) fn connection_lost(error: io::Error) -> TransferError {
+    let is_tls = error.get_ref().is_some_and(|inner| inner.is::<tokio_rustls::rustls::Error>());
+    (if is_tls { DataFailure::Tls } else { DataFailure::ConnectionLost }, error)
+}
+
+fn local_error(error: io::Error) -> TransferError {
+    (DataFailure::File, error)
+}
+
+/// Returns the failure of a transfer that exceeds a size limit.
+fn limit_exceeded(why: String) -> TransferError {
+    (DataFailure::Excess, io::Error::new(ErrorKind::InvalidData, why))
+}
+
+fn malformed(why: &str) -> TransferError {
+    (DataFailure::Malformed, io::Error::new(ErrorKind::InvalidData, why.to_owned()))
+}
+
+impl DataTransfer {
+    /// Runs the transfer to its end.
+    pub(super) fn run(mut self) -> TransferResult {
+        let began = Instant::now();
+        let cpu = thread_cpu_time();
+        let switches = ContextSwitches::of_thread();
+        let run_queue_wait_before = thread_run_queue_wait();
+        let mut transfer_result = TransferResult::empty();
+        transfer_result.result = match self.connection.begin() {
+            Err(error) => Err((DataFailure::Tls, error)),
+            Ok(tls) => {
+                transfer_result.stats.tls = tls;
+                transfer_result.stats.tls_time = tls.map(|_| began.elapsed());
+                match self.local_end {
+                    LocalEnd::ReadFrom(_) => {
+                        transfer_result.stats.first_byte = Some(Instant::now());
+                        transfer_result.stats.is_sending = true;
+                        let result = self.send(&mut transfer_result);
+                        if result.is_err() {
+                            self.connection.abort();
+                        }
+                        result
+                    }
+                    _ => self.receive(&mut transfer_result),
+                }
+            }
+        };
+        transfer_result.wire_bytes = self.moved.load(Ordering::Relaxed);
+        transfer_result.stats.ended = Some(Instant::now());
+        transfer_result.stats.read_state(self.connection.tcp());
+        if let (Some(arrival_log), TcpConnection::Kernel(stream)) =
+            (&self.arrival_log, self.connection.tcp())
+        {
+            let window = TcpInfo::of(stream).ok().and_then(|info| info.own_window_bytes);
+            arrival_log.lock().unwrap_or_else(PoisonError::into_inner).own_window_bytes =
+                window.map(u64::from);
+        }
+        transfer_result.stats.cpu = thread_cpu_time().saturating_sub(cpu);
+        transfer_result.stats.run_queue_wait = thread_run_queue_wait()
+            .zip(run_queue_wait_before)
+            .map(|(now, before)| now.saturating_sub(before));
+        // All context switches of this thread belong to the transfer: the thread has no other work.
+        transfer_result.stats.switches =
+            ContextSwitches::of_thread().zip(switches).map(|(now, old)| now.switches_since(old));
+        if let DataConnection::Tls(secured) = &self.connection {
+            transfer_result.stats.crypto = Some(secured.crypto_time());
+        }
+        let is_all_counted =
+            matches!(self.connection, DataConnection::Plaintext(TcpConnection::Kernel(_)));
+        transfer_result.stats.calls = transfer_result.stats.calls.filter(|_| is_all_counted);
+        transfer_result.store_content(self.local_end);
+        transfer_result
+    }
+
+    /// Counts moved bytes. If the bytes exceed the rate limit, waits.
+    fn count(&mut self, bytes: usize) -> Result<(), TransferError> {
+        let bytes_u64 = u64::try_from(bytes).unwrap_or(u64::MAX);
+        self.moved.fetch_add(bytes_u64, Ordering::Relaxed);
+        self.total_bytes.fetch_add(bytes_u64, Ordering::Relaxed);
+        if let Some(arrival_log) = &self.arrival_log {
+            arrival_log.lock().unwrap_or_else(PoisonError::into_inner).count(bytes_u64);
+        }
+        let now = self.clock.now();
+        self.pace.spend(bytes, now);
+        match self.pace.waits_until(now) {
+            Some(until) => self.cancellation.wait(until - now),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the buffer size. A small file needs a buffer of its size and one more byte to detect
+    /// the end.
+    fn buffer_len(&self) -> usize {
+        let is_converted = self.connection.is_secured() || !self.representation.passes_through();
+        let max_len = if is_converted { CONVERTED_PIECE_BYTES } else { PIECE_BYTES };
+        let burst = self.pace.burst_bytes().and_then(|burst| usize::try_from(burst).ok());
+        let expected = self.expected_bytes.and_then(|size| usize::try_from(size).ok());
+        let needed_len = expected.map_or(max_len, |size| size.saturating_add(1));
+        burst.unwrap_or(max_len).min(needed_len.max(SMALL_PIECE_BYTES)).min(max_len)
+    }
+
+    /// Lets the kernel move the received data into the file. Returns whether the kernel moved all
+    /// data.
+    fn receive_by_splice(&mut self, ended: &mut TransferResult) -> Result<bool, TransferError> {
+        let is_small = self.expected_bytes.is_some_and(|size| size < SPLICE_MIN_BYTES);
+        let LocalEnd::WriteTo { file, at, stop_after: None, max_bytes } = &self.local_end else {
+            return Ok(false);
+        };
+        let max_bytes = *max_bytes;
+        if is_small || !self.representation.passes_through() {
+            return Ok(false);
+        }
+        let file = file.try_clone().map_err(local_error)?;
+        let at = *at;
+        let Some(mut splice_pipe) = SplicePipe::new() else { return Ok(false) };
+        let at_most = self.buffer_len().min(SPLICE_PIPE_BYTES);
+        loop {
+            let began = Instant::now();
+            let received = self.connection.receive_into_pipe(&mut splice_pipe, at_most);
+            add_since(&mut ended.stats.waiting, began);
+            ended.stats.count_call();
+            let count = match received {
+                None => return Ok(false),
+                Some(Ok(0)) => return Ok(true),
+                Some(Ok(count)) => count,
+                Some(Err(error)) => return Err(connection_lost(error)),
+            };
+            ended.stats.first_byte.get_or_insert_with(Instant::now);
+            self.count(count)?;
+            check_limit(max_bytes, ended.file_bytes, count)?;
+            let began = Instant::now();
+            while splice_pipe.buffered_bytes() > 0 {
+                ended.stats.count_call();
+                match splice_pipe.write_to(&file, at.map(|at| at + ended.file_bytes)) {
+                    Ok(0) => return Err(local_error(ErrorKind::WriteZero.into())),
+                    Ok(moved) => ended.file_bytes += u64::try_from(moved).unwrap_or(0),
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    // The file system does not support `splice`.
+                    Err(error) if error.kind() == ErrorKind::InvalidInput => {
+                        let bytes = splice_pipe.into_bytes().map_err(local_error)?;
+                        self.local_end.write_file_bytes(&bytes, ended)?;
+                        return Ok(false);
+                    }
+                    Err(error) => return Err(local_error(error)),
+                }
+            }
+            add_since(&mut ended.stats.writing, began);
+        }
+    }
+
+    fn receive(&mut self, ended: &mut TransferResult) -> Result<(), TransferError> {
+        if self.receive_by_splice(ended)? {
+            return Ok(());
+        }
+        let mut piece = vec![0; self.buffer_len()];
+        let mut decoder = match self.representation.passes_through() {
+            true => None,
+            false => Some(
+                Decoder::new(&self.representation)
+                    .map_err(|_| malformed("this representation is not supported"))?,
+            ),
+        };
+        let mut content = Vec::new();
+        loop {
+            let mut write_result = Ok(());
+            let Self { connection, local_end, .. } = self;
+            let mut process = |wire: &[u8], ended: &mut TransferResult| {
+                if write_result.is_ok() {
+                    write_result =
+                        local_end.process_wire_bytes(wire, decoder.as_mut(), &mut content, ended);
+                }
+            };
+            let began = Instant::now();
+            let read_result = match connection {
+                // With TLS one call both waits and decrypts, so the wait alone is not timed.
+                DataConnection::Tls(secured) => {
+                    secured.receive(piece.len(), |wire| process(wire, ended))
+                }
+                DataConnection::Plaintext(tcp) => {
+                    let read = tcp.read(&mut piece);
+                    add_since(&mut ended.stats.waiting, began);
+                    ended.stats.count_call();
+                    if let Ok(count @ 1..) = read {
+                        process(piece.get(..count).unwrap_or_default(), ended);
+                    }
+                    read
+                }
+            };
+            let count = match read_result {
+                Ok(0) => break,
+                Ok(count) => count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                // The stream ended without close_notify. If the expected number of bytes has
+                // arrived, the file is complete.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                    let moved_bytes = self.moved.load(Ordering::Relaxed);
+                    if self.expected_bytes == Some(moved_bytes) {
+                        break;
+                    }
+                    return Err(connection_lost(error));
+                }
+                Err(error) => return Err(connection_lost(error)),
+            };
+            self.count(count)?;
+            write_result?;
+            if ended.has_enough {
+                return Ok(());
+            }
+        }
+        if let Some(decoder) = &mut decoder {
+            let result = decoder.finish(&mut content);
+            ended.stats.counts = decoder.counts();
+            result.map_err(|error| malformed(&format!("{error:?}")))?;
+            self.local_end.write_file_bytes(&content, ended)?;
+        }
+        self.connection.close();
+        Ok(())
+    }
+
+    /// Sends the local file and ends the stream. A file that became shorter during the upload is an
+    /// error.
+    fn send(&mut self, ended: &mut TransferResult) -> Result<(), TransferError> {
+        let remaining_bytes = self.local_end.remaining_bytes();
+        if !(self.representation.passes_through() && self.send_by_sendfile(ended)?) {
+            self.send_by_copy(ended)?;
+        }
+        if remaining_bytes.is_some_and(|remaining| ended.file_bytes < remaining) {
+            let why = "the local file was truncated during the upload";
+            return Err(local_error(io::Error::new(ErrorKind::UnexpectedEof, why)));
+        }
+        self.connection.finish().map_err(connection_lost)
+    }
+
+    fn send_by_copy(&mut self, ended: &mut TransferResult) -> Result<(), TransferError> {
+        let mut encoder = match self.representation.passes_through() {
+            true => None,
+            false => Some(
+                Encoder::new(&self.representation, None)
+                    .map_err(|_| malformed("this representation is not supported"))?,
+            ),
+        };
+        if let Some(encoder) = &mut encoder {
+            encoder.keep_cr_lf();
+        }
+        let mut piece = vec![0; self.buffer_len()];
+        let mut wire = Vec::new();
+        while let LocalEnd::ReadFrom(file) = &mut self.local_end {
+            let began = Instant::now();
+            let read = file.read(&mut piece);
+            add_since(&mut ended.stats.reading, began);
+            ended.stats.count_call();
+            let count = match read {
+                Ok(count) => count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(local_error(error)),
+            };
+            let read = piece.get(..count).unwrap_or_default();
+            ended.file_bytes += u64::try_from(count).unwrap_or(0);
+            let began = Instant::now();
+            let encoded = match (&mut encoder, count) {
+                (None, _) => Ok(()),
+                (Some(encoder), 0) => encoder.finish(&mut wire),
+                (Some(encoder), _) => encoder.encode(read, &mut wire),
+            };
+            // A retry would read the same content, so the failure is an error of the local file.
+            encoded.map_err(|error| {
+                let why = format!("the local file does not have this format: {error:?}");
+                local_error(io::Error::new(ErrorKind::InvalidData, why))
+            })?;
+            if let Some(encoder) = &encoder {
+                add_since(&mut ended.stats.converting, began);
+                ended.stats.counts = encoder.counts();
+            }
+            let bytes = if encoder.is_some() { wire.as_slice() } else { read };
+            let began = Instant::now();
+            self.connection.write_all(bytes).map_err(connection_lost)?;
+            ended.stats.count_call();
+            if ended.stats.tls.is_none() {
+                add_since(&mut ended.stats.waiting, began);
+            }
+            let sent = bytes.len();
+            wire.clear();
+            self.count(sent)?;
+            if count == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the kernel send the file by `sendfile`. Returns whether the kernel sent the file.
+    fn send_by_sendfile(&mut self, ended: &mut TransferResult) -> Result<bool, TransferError> {
+        let LocalEnd::ReadFrom(file) = &self.local_end else { return Ok(false) };
+        if !file.metadata().is_ok_and(|about| about.is_file()) {
+            return Ok(false);
+        }
+        let file = file.try_clone().map_err(local_error)?;
+        let at_most = self.pace.burst_bytes().map_or(usize::MAX, |_| self.buffer_len());
+        let moved = Arc::clone(&self.moved);
+        let total_bytes = Arc::clone(&self.total_bytes);
+        let mut pace = self.pace;
+        let clock = self.clock;
+        let cancellation = Arc::clone(&self.cancellation);
+        let sent = self.connection.send_file(&file, at_most, &mut |count| {
+            ended.stats.count_call();
+            let counted = u64::try_from(count).unwrap_or(u64::MAX);
+            moved.fetch_add(counted, Ordering::Relaxed);
+            total_bytes.fetch_add(counted, Ordering::Relaxed);
+            let now = clock.now();
+            pace.spend(count, now);
+            match pace.waits_until(now) {
+                Some(until) => cancellation.wait(until - now).map_err(|(_, error)| error),
+                None => Ok(()),
+            }
+        });
+        ended.file_bytes = self.moved.load(Ordering::Relaxed);
+        // The last call found the end of the file.
+        ended.stats.count_call();
+        sent.map_or(Ok(false), |sent| sent.map(|()| true).map_err(connection_lost))
+    }
+}
+
+/// Returns an error if `before + count` bytes exceed `max_bytes`.
+fn check_limit(max_bytes: Option<u64>, before: u64, count: usize) -> Result<(), TransferError> {
+    let count = u64::try_from(count).unwrap_or(u64::MAX);
+    match max_bytes {
+        Some(max_bytes) if before.saturating_add(count) > max_bytes => {
+            Err(limit_exceeded(format!("more than the {max_bytes} bytes that the server reports")))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl TransferResult {
+    /// Moves data received into memory, or a received listing, from `local_end` into the result.
+    pub(crate) fn store_content(&mut self, local_end: LocalEnd) {
+        match local_end {
+            LocalEnd::Memory(memory) => self.memory = memory,
+            LocalEnd::Listing(listing) => self.listing = Some(listing),
+            LocalEnd::WriteTo { .. } | LocalEnd::ReadFrom(_) => {}
+        }
+    }
+}
+
+impl LocalEnd {
+    /// Returns the number of bytes between the position and the end of a regular file.
+    fn remaining_bytes(&self) -> Option<u64> {
+        let Self::ReadFrom(file) = self else { return None };
+        let metadata = file.metadata().ok().filter(fs::Metadata::is_file)?;
+        Some(metadata.len().saturating_sub(rustix::fs::tell(file).ok()?))
+    }
+
+    /// Processes bytes from the data connection.
+    fn process_wire_bytes(
+        &mut self,
+        wire: &[u8],
+        decoder: Option<&mut Decoder>,
+        content: &mut Vec<u8>,
+        ended: &mut TransferResult,
+    ) -> Result<(), TransferError> {
+        ended.stats.first_byte.get_or_insert_with(Instant::now);
+        let Some(decoder) = decoder else { return self.write_file_bytes(wire, ended) };
+        let mut wire = wire;
+        while self.decode(decoder, &mut wire, content, ended)? {}
+        Ok(())
+    }
+
+    /// Runs one step of the decoder. Returns whether the same input needs another step.
+    fn decode(
+        &mut self,
+        decoder: &mut Decoder,
+        wire: &mut &[u8],
+        content: &mut Vec<u8>,
+        ended: &mut TransferResult,
+    ) -> Result<bool, TransferError> {
+        let began = Instant::now();
+        let decoded = decoder.decode(wire, content);
+        add_since(&mut ended.stats.converting, began);
+        ended.stats.counts = decoder.counts();
+        let decoded = decoded.map_err(|error| malformed(&format!("{error:?}")))?;
+        self.write_file_bytes(content, ended)?;
+        content.clear();
+        // Bytes after the end of the file are ignored.
+        Ok(!matches!(decoded, Decoded::NeedsInput | Decoded::EndOfFile))
+    }
+
+    /// Writes the next bytes of the file.
+    pub(crate) fn write_file_bytes(
+        &mut self,
+        bytes: &[u8],
+        ended: &mut TransferResult,
+    ) -> Result<(), TransferError> {
+        let mut bytes = bytes;
+        match self {
+            Self::WriteTo { file, at, stop_after, max_bytes } => {
+                if stop_after.is_none() {
+                    check_limit(*max_bytes, ended.file_bytes, bytes.len())?;
+                }
+                if let Some(stop_after) = *stop_after {
+                    let remaining_bytes =
+                        usize::try_from(stop_after - ended.file_bytes).unwrap_or(usize::MAX);
+                    bytes = bytes.get(..remaining_bytes).unwrap_or(bytes);
+                    ended.has_enough = bytes.len() == remaining_bytes;
+                }
+                let began = Instant::now();
+                match at {
+                    Some(at) => file.write_all_at(bytes, *at + ended.file_bytes),
+                    None => file.write_all(bytes),
+                }
+                .map_err(local_error)?;
+                ended.stats.count_call();
+                add_since(&mut ended.stats.writing, began);
+            }
+            Self::Memory(memory) if memory.len() + bytes.len() <= MEMORY_MAX_BYTES => {
+                memory.extend_from_slice(bytes);
+            }
+            Self::Memory(_) => {
+                let limit_mib = MEMORY_MAX_BYTES >> 20;
+                return Err(limit_exceeded(format!(
+                    "more than {limit_mib} MiB, the limit for a file received into memory"
+                )));
+            }
+            Self::Listing(listing) => {
+                listing.push(bytes).map_err(|error| limit_exceeded(error.to_string()))?;
+            }
+            Self::ReadFrom(_) => {}
+        }
+        ended.file_bytes += u64::try_from(bytes.len()).unwrap_or(0);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::mpsc;
+
+    /// Time limit of the test, much longer than a loaded machine needs.
+    const TIMEOUT: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn a_cancelled_transfer_does_not_drain_buffered_data_at_its_limited_rate() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut server = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (data, _) = listener.accept().unwrap();
+        // At ten bytes per second the transfer takes more than an hour. All bytes fit into the
+        // kernel's buffers.
+        server.write_all(&[7; 40_000]).unwrap();
+        let cancellation = Arc::new(Cancellation::default());
+        let transfer = DataTransfer {
+            connection: DataConnection::Plaintext(TcpConnection::Kernel(data)),
+            cancellation: Arc::clone(&cancellation),
+            local_end: LocalEnd::Memory(Vec::new()),
+            representation: Representation::IMAGE,
+            pace: RateLimit::new(Some(10)),
+            moved: Arc::default(),
+            total_bytes: Arc::default(),
+            arrival_log: None,
+            expected_bytes: None,
+            clock: Monotonic::start(),
+        };
+        let (sender, receiver) = mpsc::channel();
+        let thread = std::thread::spawn(move || _ = sender.send(transfer.run()));
+        cancellation.cancel();
+        let moved = receiver.recv_timeout(TIMEOUT).expect("the transfer ends");
+        thread.join().unwrap();
+        assert!(moved.result.is_err());
+        assert!(moved.wire_bytes < 40_000, "{}", moved.wire_bytes);
+    }
+}

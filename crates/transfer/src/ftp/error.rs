@@ -1,0 +1,249 @@
+//! Errors of FTP operations, and their messages.
+
+use crate::FailureClass;
+use crate::local::is_out_of_space;
+use crate::recorder::local_outcome;
+use carrier::TlsFailure;
+use protocols::ftp::Severity;
+use protocols::ftp::user::{DataFailure, Failure, FailureReason, Step};
+use records::transfer::Outcome;
+use std::io;
+
+/// Error of an FTP operation. A `String` is the whole message.
+#[derive(Debug)]
+pub enum FtpError {
+    /// The host name has no address.
+    NoAddress(String),
+    /// The control connection could not be established or was lost.
+    NoConnection(String),
+    /// No program listens at the address, or the file does not exist.
+    NotFound(String),
+    /// The path of the requested file names a directory.
+    IsDirectory(String),
+    /// TLS failed.
+    Tls(TlsFailure),
+    /// TLS failed although the server has just agreed to it (AUTH, RFC 4217 §4). Some servers read
+    /// the first bytes of the handshake as a command if these bytes arrive early.
+    TlsAgreed(TlsFailure),
+    /// A step of the protocol failed.
+    Step {
+        /// Operation that failed: `cannot download 'name'`.
+        context: String,
+        /// Failure that the engine reports.
+        failure: Failure,
+        /// Error of the local end.
+        error: Option<io::Error>,
+    },
+    /// Error of the local system.
+    Local(anyhow::Error),
+    /// The request is invalid.
+    InvalidRequest(String),
+    /// The local and the remote file differ.
+    Differs(String),
+    /// All possible transfers or removals succeeded, but some names were left out.
+    LeftOut(String),
+    /// The remote file is not the beginning of the local file.
+    Mismatch(String),
+    /// The user answered no to a question.
+    Declined,
+    /// The user ended the operation.
+    Stopped,
+}
+
+impl FtpError {
+    /// Returns whether another attempt may succeed.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Step { failure, .. } => failure.is_transient(),
+            Self::NoConnection(_) | Self::Differs(_) | Self::TlsAgreed(_) => true,
+            Self::Tls(TlsFailure::HandshakeTimeout(_) | TlsFailure::Closed) => true,
+            Self::NoAddress(_) | Self::NotFound(_) | Self::IsDirectory(_) => false,
+            Self::Mismatch(_) | Self::Declined => false,
+            Self::Tls(_)
+            | Self::Local(_)
+            | Self::InvalidRequest(_)
+            | Self::LeftOut(_)
+            | Self::Stopped => false,
+        }
+    }
+
+    /// Returns whether the server reports insufficient storage (RFC 959 §4.2.2).
+    pub fn is_insufficient_storage(&self) -> bool {
+        let Self::Step { failure: Failure { why: FailureReason::Refused(reply), .. }, .. } = self
+        else {
+            return false;
+        };
+        reply.reports_full_disk()
+    }
+
+    /// Returns whether the server reports that a directory has no files.
+    pub fn is_empty_directory(&self) -> bool {
+        let Self::Step { failure: Failure { why: FailureReason::Refused(reply), .. }, .. } = self
+        else {
+            return false;
+        };
+        reply.reports_empty_directory()
+    }
+
+    /// Returns whether this error of one transfer ends all transfers of a batch.
+    pub const fn ends_all(&self) -> bool {
+        matches!(self, Self::Stopped | Self::Declined | Self::Tls(_) | Self::TlsAgreed(_))
+    }
+
+    /// Returns whether the reader of the standard output has closed the pipe. That error needs no
+    /// message.
+    pub fn is_closed_stdout(&self) -> bool {
+        let is_broken = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+        match self {
+            Self::Local(error) => {
+                error.chain().filter_map(|cause| cause.downcast_ref()).any(is_broken)
+            }
+            Self::Step { failure, error: Some(error), .. } => {
+                failure.why == FailureReason::Data(DataFailure::File) && is_broken(error)
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns whether the server refused the operation.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Step { failure: Failure { why: FailureReason::Refused(_), .. }, .. })
+    }
+
+    /// Returns whether the data connection failed to open or the task timed out.
+    pub fn is_without_data_connection(&self) -> bool {
+        matches!(
+            self,
+            Self::Step {
+                failure: Failure {
+                    why: FailureReason::NoDataConnection | FailureReason::Timeout,
+                    ..
+                },
+                ..
+            }
+        )
+    }
+
+    /// Returns whether the server does not know the command or does not implement it.
+    pub fn is_unknown_command(&self) -> bool {
+        let Self::Step { failure: Failure { why: FailureReason::Refused(reply), .. }, .. } = self
+        else {
+            return false;
+        };
+        matches!(reply.code.number(), 500 | 502 | 504)
+    }
+
+    /// Returns whether the server refused the command itself permanently, for a reason other than
+    /// insufficient storage.
+    pub fn is_refused_command(&self) -> bool {
+        let Self::Step { failure: Failure { step, why: FailureReason::Refused(reply) }, .. } = self
+        else {
+            return false;
+        };
+        let is_permanent = reply.severity() == Severity::PermanentNegative;
+        *step == Step::Command && is_permanent && reply.code.number() != 552
+    }
+
+    /// Returns whether the server cannot restart within a file.
+    pub fn denies_restart(&self) -> bool {
+        let Self::Step { failure: Failure { step, why }, .. } = self else { return false };
+        let is_longer =
+            matches!(why, FailureReason::Long { .. } | FailureReason::Data(DataFailure::Excess));
+        *step == Step::Restart && (is_longer || matches!(why, FailureReason::Refused(_)))
+    }
+
+    /// Returns whether more bytes of a file arrived than the server had reported.
+    pub fn is_size_exceeded(&self) -> bool {
+        let Self::Step { failure: Failure { step, why }, .. } = self else { return false };
+        *step != Step::Restart && *why == FailureReason::Data(DataFailure::Excess)
+    }
+
+    /// Returns the outcome for the record.
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Self::NoAddress(_) | Self::NoConnection(_) | Self::NotFound(_) => {
+                Outcome::AbortedByPeer
+            }
+            Self::Step { failure, error, .. } => match &failure.why {
+                FailureReason::Refused(reply) => match reply.code.number() {
+                    552 => Outcome::Quota,
+                    _ if reply.reports_full_disk() => Outcome::Disk,
+                    426 => Outcome::AbortedByPeer,
+                    450 | 530 | 532 | 550 | 551 | 553 | 554 => Outcome::Refused,
+                    _ => Outcome::Protocol,
+                },
+                FailureReason::ControlLost => Outcome::AbortedByPeer,
+                FailureReason::Timeout | FailureReason::NoDataConnection => Outcome::Timeout,
+                FailureReason::Aborted => Outcome::AbortedByUser,
+                FailureReason::Data(DataFailure::File) => {
+                    error.as_ref().map_or(Outcome::Local, local_outcome)
+                }
+                FailureReason::Data(DataFailure::ConnectionLost) => Outcome::AbortedByPeer,
+                FailureReason::NotReply(_) => Outcome::Protocol,
+                FailureReason::Data(_)
+                | FailureReason::Malformed
+                | FailureReason::Short { .. }
+                | FailureReason::Long { .. }
+                | FailureReason::Tls => Outcome::Protocol,
+            },
+            Self::Tls(_) | Self::TlsAgreed(_) | Self::Differs(_) | Self::IsDirectory(_) => {
+                Outcome::Protocol
+            }
+            Self::Mismatch(_) => Outcome::Refused,
+            Self::Local(_) | Self::InvalidRequest(_) | Self::LeftOut(_) => Outcome::Local,
+            Self::Stopped | Self::Declined => Outcome::AbortedByUser,
+        }
+    }
+
+    /// Returns the failure class, which selects the exit code.
+    pub fn failure(&self) -> FailureClass {
+        match self {
+            Self::Local(_) => FailureClass::ThisMachine,
+            Self::Step { failure, .. } if failure.why == FailureReason::Data(DataFailure::File) => {
+                FailureClass::ThisMachine
+            }
+            Self::InvalidRequest(_) => FailureClass::Request,
+            Self::Stopped | Self::Declined => FailureClass::Canceled,
+            _ => FailureClass::RemoteHost,
+        }
+    }
+
+    /// Returns the message, which names the failed step.
+    pub fn sentence(&self) -> String {
+        match self {
+            Self::NoAddress(sentence)
+            | Self::NoConnection(sentence)
+            | Self::NotFound(sentence)
+            | Self::IsDirectory(sentence)
+            | Self::InvalidRequest(sentence)
+            | Self::LeftOut(sentence)
+            | Self::Mismatch(sentence)
+            | Self::Differs(sentence) => sentence.clone(),
+            Self::Tls(refusal) | Self::TlsAgreed(refusal) => refusal.to_string(),
+            Self::Local(error) => format!("{error:#}"),
+            Self::Stopped => "interrupted".to_owned(),
+            Self::Declined => "nothing was changed".to_owned(),
+            Self::Step { context, failure, error } => match (&failure.step, error) {
+                (_, Some(error)) if is_out_of_space(error) => {
+                    format!("{context}: the disk is full: free some space, and try again")
+                }
+                // If the server refused, its reply is the cause of the local error.
+                (_, Some(error)) if !self.is_refusal() => format!("{context}: {failure}: {error}"),
+                (Step::Command, _) => format!("{context}: {}", reason(failure)),
+                _ => format!("{context}: {failure}"),
+            },
+        }
+    }
+}
+
+fn reason(failure: &Failure) -> String {
+    let text = failure.to_string();
+    let text = text.strip_prefix("command: ").unwrap_or(&text);
+    text.to_owned()
+}
+
+impl From<anyhow::Error> for FtpError {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Local(error)
+    }
+}

@@ -1,0 +1,17 @@
+//! Transfers of files by FTP and TFTP, and the record of each transfer.
+//!
+//! A remote file is named by a [`url::Url`]; a local file is a [`local::LocalSource`] or a
+//! [`local::Sink`]. The result of a transfer is its record ([`recorder`]). The crate knows neither
+//! commands nor their output: messages go to a function that the caller provides.
+
+mod escape_name;
+mod failure;
+pub mod ftp;
+pub mod local;
+pub mod pace;
+pub mod recorder;
+pub mod tftp;
+pub mod url;
+
+pub use escape_name::escaped;
+pub use failure::FailureClass;
