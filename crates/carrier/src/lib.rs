@@ -5,6 +5,7 @@
 //! screen, or the program that measures. [`run`] drives a session over any carrier until the
 //! session ends, in the calling thread; the session does not depend on the kind of carrier.
 
+mod destination;
 mod engine_context;
 mod ethernet_device;
 #[cfg(test)]
@@ -27,6 +28,7 @@ mod trust;
 mod unbuffered_tls;
 mod userspace_host;
 
+pub use destination::{Destination, LoginScheme, line_settings, line_text};
 pub use engine_context::{BorrowedContext, EngineContext};
 pub use ethernet_device::{Port, Segment};
 pub use happy_eyeballs::connect;

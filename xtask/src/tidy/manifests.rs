@@ -10,15 +10,19 @@ const DOCUMENT: &str = "docs/dependencies.md";
 
 /// The order of the crates: each crate of the workspace, and the crates of the workspace on which it
 /// may depend outside its tests.
-const CRATES: [(&str, &[&str]); 12] = [
+const CRATES: [(&str, &[&str]); 13] = [
     ("net", &[]),
     ("protocols", &["net"]),
     ("records", &[]),
     ("os", &["net"]),
     ("carrier", &["net", "os"]),
     ("transfer", &["net", "protocols", "os", "carrier", "records"]),
+    ("server", &["net", "protocols", "os", "carrier", "transfer", "records"]),
     ("simulator", &["net", "protocols"]),
-    ("plumbline", &["net", "protocols", "os", "carrier", "transfer", "records", "simulator"]),
+    (
+        "plumbline",
+        &["net", "protocols", "os", "carrier", "transfer", "server", "records", "simulator"],
+    ),
     ("test-support", &[]),
     ("conformance", &["net"]),
     ("examples", &["net", "os"]),

@@ -1,6 +1,5 @@
 //! Arguments of `plumb login` and its help.
 
-use super::destination::{Destination, LoginScheme};
 use super::emulated_terminal::Emulation;
 use super::encoding::Encoding;
 use super::predicted::Predict;
@@ -11,6 +10,7 @@ use crate::address_families::AddressFamilyOptions;
 use crate::heading;
 use crate::terminal_filter::TerminalFilter;
 use carrier::{self, Route};
+use carrier::{Destination, LoginScheme};
 use clap::ArgGroup;
 use net::time::Duration;
 use protocols::telnet::EndOfLine;

@@ -1,7 +1,6 @@
 //! Connects to the destination, with retries if requested, and reports how the session ended.
 
 use super::arguments::Arguments;
-use super::destination::{Destination, LoginScheme};
 use super::log::Log;
 use super::logging::SessionLogs;
 use super::say;
@@ -15,6 +14,7 @@ use crate::recording::{Header, SessionRecorder};
 use anyhow::{Context, Result};
 use carrier::meters::{self, MeterRegistry};
 use carrier::{self, EndedSession, EngineContext, HostTarget, MaybeTls, Outcome, Route, Trust};
+use carrier::{Destination, LoginScheme};
 use net::time::Duration;
 use records::format::count;
 use std::collections::BTreeMap;

@@ -3,7 +3,6 @@
 mod arguments;
 mod connect;
 mod cursor_column;
-mod destination;
 mod emulated_terminal;
 mod encoding;
 mod line_editor;
@@ -26,7 +25,6 @@ mod typing;
 
 pub(crate) use arguments::{ABOUT, Arguments};
 pub(crate) use connect::run;
-pub(crate) use destination::line_settings;
 
 /// Prints a message on stderr.
 fn say(sentence: &str) {

@@ -516,9 +516,9 @@ pub(super) const PAGES: &[Page] = &[
             "plumb serve --console '/dev/ttyUSB0?baud=115200' --listen 127.0.0.1:2217",
         ],
         notes: &[
-            Note::Code("Configuration file", "toml", serve::CONFIGURATION),
-            Note::Code("FTP user file", "toml", serve::FTP_USER_FILE),
-            Note::Code("User file for logins", "toml", serve::LOGIN_USER_FILE),
+            Note::Code("Configuration file", "toml", serve::examples::CONFIGURATION),
+            Note::Code("FTP user file", "toml", serve::examples::FTP_USER_FILE),
+            Note::Code("User file for logins", "toml", serve::examples::LOGIN_USER_FILE),
         ],
         exit_status: &[
             (0, "Stopped by a signal"),

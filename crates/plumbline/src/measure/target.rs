@@ -1,8 +1,8 @@
 //! Target of a measurement: a login over Telnet or a serial line, files of a server, a recorded
 //! session, or a running plumb.
 
-use crate::login::line_settings;
 use anyhow::{Context, Result, bail};
+use carrier::line_settings;
 use os::serial::{DataBits, LineSettings, Parity, StopBits};
 use std::fmt;
 use std::path::PathBuf;

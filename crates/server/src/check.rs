@@ -1,0 +1,71 @@
+//! `plumb serve --check`: validates the configuration without serving.
+//!
+//! The check reads the configuration and the files that it names (users, certificates, roots). It
+//! creates nothing and opens no socket, so an address in use is detected only when the server
+//! starts. The check prints a warning for each directory that has its own access rights in the
+//! configuration but does not exist: the name may be misspelled, and then the intended directory
+//! lacks these rights.
+
+use super::configuration::File;
+use super::flags::Flags;
+use super::login_server::prepare_logins;
+use super::prepare::ftp_settings;
+use super::tftp;
+use anyhow::Result;
+
+/// Validates the configuration and the files that it names. Returns warnings, each a sentence.
+///
+/// # Errors
+///
+/// Returns the first error of the configuration or of a file that it names.
+pub fn check(flags: &Flags) -> Result<Vec<String>> {
+    carrier::check_host_supported(&flags.via)?;
+    let mut file = flags.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
+    let ftp = ftp_settings(flags, &file)?;
+    let mut warnings = Vec::new();
+    if let Some(ftp) = &ftp {
+        ftp.check_files()?;
+        warnings = ftp.missing_directories();
+    }
+    let prefixes = (flags.allow.as_slice(), flags.deny.as_slice());
+    let table = file.tftp.take();
+    let root = &flags.root;
+    let is_root = os::user::is_root();
+    let tftp = tftp::TftpSettings::complete(table, &flags.tftp, root, prefixes, is_root)?;
+    if let Some(tftp) = &tftp {
+        tftp.check_root()?;
+    }
+    if flags.wants_logins(&file, ftp.is_some() || tftp.is_some()) {
+        let login_state = prepare_logins(flags, file)?;
+        if !login_state.configuration.generates_certificate {
+            login_state.configuration.certificate.configuration()?;
+        }
+    }
+    Ok(warnings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flags::{FtpFlags, RootFlags};
+
+    fn flags(via: &str) -> Flags {
+        let root = RootFlags { root: Some(std::env::temp_dir()), rights: None };
+        let listen = vec!["[::1]:2121".parse().unwrap()];
+        let ftp = FtpFlags { is_requested: true, listen, ..FtpFlags::default() };
+        Flags { root, ftp, via: via.parse().unwrap(), ..Flags::default() }
+    }
+
+    #[test]
+    fn check_and_server_reject_a_serial_line_alike() {
+        let serial = flags("serial:/dev/ttyS0?baud=9600&link=llp");
+        let check_result = check(&serial);
+        let prepare_result = crate::prepare(&serial);
+        let messages = [check_result.map(drop), prepare_result.map(drop)]
+            .map(|result| format!("{:#}", result.unwrap_err()));
+        let why = "a serial line leads to one host only, and this command needs a network: \
+                   use tun: or tap:";
+        assert_eq!(messages, [why, why]);
+        assert!(check(&flags("tun:plumb9")).is_ok());
+    }
+}

@@ -1,0 +1,89 @@
+//! Settings of the command line, which override the configuration file.
+
+use super::ftp::Protection;
+use super::root::Rights;
+use super::start_tls::StartTls;
+use carrier::Route;
+use ipnet::IpNet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Settings of the command line. An empty list or `None` leaves the setting to the file.
+#[derive(Clone, Debug, Default)]
+pub struct Flags {
+    /// Configuration file.
+    pub config: Option<PathBuf>,
+    /// Cleartext listen addresses of the login server.
+    pub listen: Vec<SocketAddr>,
+    /// TLS listen addresses of the login server.
+    pub listen_tls: Vec<SocketAddr>,
+    /// START_TLS policy for clients that connect in cleartext.
+    pub tls: Option<StartTls>,
+    /// User file of the login server.
+    pub users: Option<PathBuf>,
+    /// Serial device to serve as a console.
+    pub console: Option<String>,
+    /// Program to run for every client, with its arguments.
+    pub exec: Option<Vec<String>>,
+    /// Root directory of the file servers.
+    pub root: RootFlags,
+    /// Settings of the FTP server.
+    pub ftp: FtpFlags,
+    /// Settings of the TFTP server.
+    pub tftp: TftpFlags,
+    /// Route to the clients.
+    pub via: Route,
+    /// Prefixes of clients that are accepted.
+    pub allow: Vec<IpNet>,
+    /// Prefixes of clients that are rejected.
+    pub deny: Vec<IpNet>,
+    /// Time without input after which a session ends, in seconds.
+    pub idle_timeout_s: Option<u64>,
+    /// Whether transfers are never recorded.
+    pub no_record: bool,
+    /// Address of the metrics endpoint.
+    pub metrics: Option<SocketAddr>,
+    /// Additional host names that the metrics endpoint accepts.
+    pub metrics_hosts: Vec<String>,
+    /// Whether the meters are not published.
+    pub no_meters_socket: bool,
+    /// Whether events are logged as JSON.
+    pub json: bool,
+    /// Whether only errors are logged.
+    pub quiet: bool,
+}
+
+/// Root directory of the file servers.
+#[derive(Clone, Debug, Default)]
+pub struct RootFlags {
+    /// The directory.
+    pub root: Option<PathBuf>,
+    /// Access mode of the directory.
+    pub rights: Option<Rights>,
+}
+
+/// Settings of the FTP server.
+#[derive(Clone, Debug, Default)]
+pub struct FtpFlags {
+    /// Whether FTP is requested.
+    pub is_requested: bool,
+    /// Listen addresses in cleartext and AUTH TLS.
+    pub listen: Vec<SocketAddr>,
+    /// Listen addresses with implicit TLS.
+    pub listen_tls: Vec<SocketAddr>,
+    /// TLS policy for clients that connect in cleartext.
+    pub tls: Option<Protection>,
+    /// User file.
+    pub users: Option<PathBuf>,
+    /// Whether the users of this machine may log in.
+    pub system_users: bool,
+}
+
+/// Settings of the TFTP server.
+#[derive(Clone, Debug, Default)]
+pub struct TftpFlags {
+    /// Whether TFTP is requested.
+    pub is_requested: bool,
+    /// Listen addresses.
+    pub listen: Vec<SocketAddr>,
+}

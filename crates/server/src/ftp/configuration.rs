@@ -1,0 +1,491 @@
+//! Configuration of the FTP server: the configuration file, overridden by command-line flags.
+
+use super::super::admission::Rules;
+use super::super::certificate::CertificatePaths;
+use super::super::configuration::TlsTable;
+use super::super::flags::{FtpFlags, RootFlags};
+use super::mail::Spool;
+use super::partial::Limits;
+use super::passive::Ports;
+use super::rights::{Access, ConfiguredRights, describe};
+use super::system::{self, SystemUserSettings};
+use super::user_files::WordFormats;
+use super::users::Users;
+use super::virtual_host::{self, Site, VirtualHost, VirtualHosts};
+use anyhow::{Context, Result, anyhow, bail};
+use ipnet::IpNet;
+use net::time::Duration;
+use os::beneath::{Kind, RootDir};
+use protocols::ftp::WordFormat;
+use protocols::ftp::server::{ServerSettings, TlsPolicy};
+use serde::Deserialize;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration as StdDuration;
+
+const FTP_PORT: u16 = 21;
+/// Offset added to the default port numbers when the server does not run as root.
+const UNPRIVILEGED_PORT_OFFSET: u16 = 2100;
+const SESSIONS_MAX: usize = 10_000;
+const SESSIONS_PER_SOURCE_MAX: usize = 1_000;
+/// Default limit of the bytes that one command of an anonymous user may hash: a few seconds of CPU
+/// time.
+const ANONYMOUS_HASH_MAX_BYTES: u64 = 4 << 30;
+/// Time in seconds for transfers to finish when the server ends.
+const STOP_GRACE_S: u64 = 1;
+/// Default limits of partial uploads for each root. A day is enough to resume an interrupted
+/// upload, and an attacker cannot fill the disk with hidden data.
+const PARTIAL_UPLOADS_MAX: usize = 64;
+const PARTIAL_UPLOADS_MAX_BYTES: u64 = 16 << 30;
+const PARTIAL_UPLOADS_MAX_AGE_S: u64 = 24 * 3600;
+const RECOUNT_S: u64 = 600;
+const UPLOAD_GRACE_MAX_MS: u64 = 60_000;
+/// Maximum size of one message and of one mailbox.
+const MESSAGE_MAX_BYTES: u64 = 4 << 20;
+const MAILBOX_MAX_BYTES: u64 = 64 << 20;
+
+/// TLS policy of sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protection {
+    /// TLS is not available.
+    Off,
+    /// Clients may use TLS.
+    Offered,
+    /// TLS is required for logins and for data connections.
+    Required,
+}
+
+/// Table `[ftp]` of the configuration file.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub(in super::super) struct FtpTable {
+    root: Option<PathBuf>,
+    rights: Option<ConfiguredRights>,
+    folders: BTreeMap<String, ConfiguredRights>,
+    listen: Option<Vec<SocketAddr>>,
+    listen_tls: Option<Vec<SocketAddr>>,
+    tls: Option<Protection>,
+    requires_session_reuse: Option<bool>,
+    users: Option<PathBuf>,
+    system_users: bool,
+    pam_service: Option<String>,
+    root_may_log_in: bool,
+    anonymous: Option<bool>,
+    clear_control: bool,
+    mail_spool: Option<PathBuf>,
+    mail_from_anonymous: bool,
+    mail_max_bytes: Option<u64>,
+    mailbox_max_bytes: Option<u64>,
+    word_formats: BTreeMap<String, String>,
+    allow: Vec<IpNet>,
+    deny: Vec<IpNet>,
+    greeting: Option<String>,
+    passive_ports: Option<(u16, u16)>,
+    passive_address: Option<IpAddr>,
+    sessions_max: Option<usize>,
+    sessions_per_source_max: Option<usize>,
+    login_timeout_s: Option<u64>,
+    idle_timeout_s: Option<u64>,
+    data_connect_timeout_s: Option<u64>,
+    stall_timeout_s: Option<u64>,
+    upload_grace_ms: Option<u64>,
+    partial_uploads_max: Option<usize>,
+    partial_uploads_max_bytes: Option<u64>,
+    partial_uploads_max_age_s: Option<u64>,
+    recount_s: Option<u64>,
+    stop_grace_s: Option<u64>,
+    bytes_per_second_max: Option<u64>,
+    file_max_bytes: Option<u64>,
+    quota_bytes: Option<u64>,
+    anonymous_hash_max_bytes: Option<u64>,
+    names: Vec<String>,
+    #[serde(rename = "host")]
+    hosts: Vec<virtual_host::VirtualHostTable>,
+}
+
+/// Configuration with all defaults applied.
+#[derive(Clone, Debug)]
+pub(in super::super) struct FtpSettings {
+    /// Files and users for clients that select no virtual host.
+    pub(super) site: Arc<Site>,
+    pub(super) hosts: Arc<VirtualHosts>,
+    pub(super) rights_description: Cow<'static, str>,
+    pub(super) listen: Vec<SocketAddr>,
+    pub(super) listen_tls: Vec<SocketAddr>,
+    pub(super) tls: Protection,
+    pub(super) requires_session_reuse: bool,
+    pub(super) certificate: CertificatePaths,
+    pub(super) generates_certificate: bool,
+    /// Settings of system users, if system users may log in.
+    pub(super) system: Option<SystemUserSettings>,
+    pub(super) spool: Option<Arc<Spool>>,
+    pub(super) has_anonymous_mail: bool,
+    pub(super) word_formats: Arc<WordFormats>,
+    pub(super) rules: Rules,
+    pub(super) passive_ports: Ports,
+    pub(super) passive_address: Option<IpAddr>,
+    pub(super) grace_period: StdDuration,
+    pub(super) bytes_per_second_max: Option<u64>,
+    pub(super) file_max_bytes: u64,
+    /// Maximum number of bytes that one command of an anonymous user may hash.
+    pub(super) anonymous_hash_max_bytes: u64,
+    pub(super) partials: Limits,
+    /// Interval at which quotas are recounted and old partial uploads are removed.
+    pub(super) recount_interval: StdDuration,
+    /// Settings of the protocol engine. The TLS setting depends on the listener.
+    pub(super) engine: ServerSettings,
+}
+
+/// Settings shared with other servers.
+pub(in super::super) struct Shared<'a> {
+    pub(in super::super) root: &'a RootFlags,
+    /// Whether the directory given by `--root` is served by FTP because no protocol is specified.
+    pub(in super::super) is_for_ftp: bool,
+    pub(in super::super) prefixes: (&'a [IpNet], &'a [IpNet]),
+    pub(in super::super) certificate: Option<&'a TlsTable>,
+    pub(in super::super) is_root: bool,
+}
+
+impl FtpSettings {
+    /// Merges the configuration file and the command-line flags. Returns `None` if neither requests
+    /// FTP.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the settings contradict each other, no client could connect or log in,
+    /// or the user file cannot be read.
+    pub(in super::super) fn complete(
+        table: Option<FtpTable>,
+        flags: &FtpFlags,
+        shared: &Shared<'_>,
+    ) -> Result<Option<Self>> {
+        if table.is_none() && !flags.is_requested && !shared.is_for_ftp {
+            return Ok(None);
+        }
+        let mut table = table.unwrap_or_default();
+        table.allow.extend(shared.prefixes.0);
+        table.deny.extend(shared.prefixes.1);
+        let system = system_user_settings(&table, flags);
+        let rights = shared.root.rights.map(ConfiguredRights::from).or(table.rights);
+        let rights = rights.unwrap_or_default();
+        let site = site_of(&mut table, flags, shared, rights, system.is_some())?;
+        let (listen, listen_tls) = listen_addresses(&mut table, flags, shared.is_root);
+        if listen.is_empty() && listen_tls.is_empty() {
+            bail!("no address for the FTP server: set listen or listen-tls");
+        }
+        if table.passive_ports.is_some_and(|(first, last)| first > last) {
+            bail!("invalid passive-ports: the first port exceeds the last one");
+        }
+        let passive_ports = table.passive_ports.map(|(first, last)| Ports::only(first..=last));
+        let tls = flags.tls.or(table.tls).unwrap_or(Protection::Offered);
+        if tls == Protection::Off && !listen_tls.is_empty() {
+            bail!("listen-tls requires TLS, but tls is off");
+        }
+        let hosts = VirtualHosts::complete(&table.names, std::mem::take(&mut table.hosts))?;
+        if tls == Protection::Off && hosts.iter().any(|host| host.certificate.is_some()) {
+            bail!("a virtual host has a certificate, but tls is off");
+        }
+        Ok(Some(Self {
+            site: Arc::new(site),
+            hosts: Arc::new(hosts),
+            rights_description: describe(rights.0),
+            listen,
+            listen_tls,
+            tls,
+            requires_session_reuse: table.requires_session_reuse.unwrap_or(true),
+            certificate: shared.certificate.map_or_else(CertificatePaths::self_signed, |tls| {
+                CertificatePaths { certificate: tls.certificate.clone(), key: tls.key.clone() }
+            }),
+            generates_certificate: shared.certificate.is_none(),
+            system,
+            spool: open_spool(&table)?,
+            has_anonymous_mail: table.mail_from_anonymous,
+            word_formats: Arc::new(parse_word_formats(&table)?),
+            engine: engine(&table),
+            passive_ports: passive_ports.unwrap_or_else(Ports::any),
+            passive_address: table.passive_address,
+            grace_period: StdDuration::from_secs(table.stop_grace_s.unwrap_or(STOP_GRACE_S)),
+            bytes_per_second_max: table.bytes_per_second_max.filter(|rate| *rate > 0),
+            file_max_bytes: table.file_max_bytes.unwrap_or(u64::MAX),
+            anonymous_hash_max_bytes: table
+                .anonymous_hash_max_bytes
+                .unwrap_or(ANONYMOUS_HASH_MAX_BYTES),
+            partials: Limits {
+                count_max: table.partial_uploads_max.unwrap_or(PARTIAL_UPLOADS_MAX),
+                bytes_max: table.partial_uploads_max_bytes.unwrap_or(PARTIAL_UPLOADS_MAX_BYTES),
+                age_max: StdDuration::from_secs(
+                    table.partial_uploads_max_age_s.unwrap_or(PARTIAL_UPLOADS_MAX_AGE_S),
+                ),
+            },
+            recount_interval: StdDuration::from_secs(table.recount_s.unwrap_or(RECOUNT_S).max(1)),
+            rules: admission_rules(table),
+        }))
+    }
+
+    /// Checks that the roots of anonymous users can be served.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a root is not a directory.
+    pub(super) fn check_roots(&self) -> Result<()> {
+        let hosts = self.hosts.iter().map(|host| &host.site);
+        for root in std::iter::once(&self.site).chain(hosts).filter_map(|site| site.root.as_ref()) {
+            let path = root.display();
+            RootDir::open(root).with_context(|| format!("cannot open root directory {path}"))?;
+        }
+        Ok(())
+    }
+
+    /// Checks that all configured roots and certificates can be served.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error for the first root or certificate that cannot be served.
+    pub(in super::super) fn check_files(&self) -> Result<()> {
+        self.check_roots()?;
+        let hosts = self.hosts.iter().map(|host| &host.site);
+        let sites = std::iter::once(&self.site).chain(hosts);
+        for account in sites.filter_map(|site| site.users.as_deref()).flat_map(Users::accounts) {
+            let path = account.root.display();
+            RootDir::open(&account.root)
+                .with_context(|| format!("cannot open root directory {path} of a user"))?;
+        }
+        if self.tls != Protection::Off && !self.generates_certificate {
+            self.certificate.configuration()?;
+        }
+        for host in self.hosts.iter() {
+            host.certificate.as_ref().map(CertificatePaths::configuration).transpose()?;
+        }
+        Ok(())
+    }
+
+    /// Returns a warning for each missing directory that has rights of its own.
+    pub(in super::super) fn missing_directories(&self) -> Vec<String> {
+        let hosts = self.hosts.iter().map(|host| &host.site);
+        let mut warnings = Vec::new();
+        for site in std::iter::once(&self.site).chain(hosts) {
+            if let (Some(root), true) = (&site.root, site.has_anonymous) {
+                note_missing(root, &site.access, &mut warnings);
+            }
+            for account in site.users.as_deref().into_iter().flat_map(Users::accounts) {
+                note_missing(&account.root, &account.access().unwrap_or_default(), &mut warnings);
+            }
+        }
+        warnings
+    }
+
+    /// Returns the roots in which uploads may have left temporary files before a crash.
+    pub(super) fn writable_roots(&self) -> Vec<PathBuf> {
+        let hosts = self.hosts.iter().map(|host| &host.site);
+        let sites = std::iter::once(&self.site).chain(hosts);
+        let mut roots: Vec<PathBuf> = sites.flat_map(|site| site.writable_roots()).collect();
+        roots.sort();
+        roots.dedup();
+        roots
+    }
+
+    /// Returns the files and users of `host`, or of the server itself if `host` is `None`.
+    pub(super) fn site_of(&self, host: Option<&VirtualHost>) -> Arc<Site> {
+        Arc::clone(host.map_or(&self.site, |host| &host.site))
+    }
+
+    /// Returns the engine settings of one session.
+    pub(super) fn session_settings(&self, has_tls: bool, is_implicit_tls: bool) -> ServerSettings {
+        let tls = match self.tls {
+            Protection::Required => TlsPolicy::RequiredForData,
+            _ if has_tls => TlsPolicy::Offered,
+            _ => TlsPolicy::None,
+        };
+        ServerSettings { tls, is_implicit_tls, ..self.engine.clone() }
+    }
+}
+
+fn note_missing(root: &Path, access: &Access, missing: &mut Vec<String>) {
+    let Ok(root_dir) = RootDir::open(root) else { return };
+    for directory in access.directories() {
+        if !root_dir.status(directory).is_ok_and(|status| status.kind == Kind::Directory) {
+            let directory = directory.escape_ascii();
+            let root = root.display();
+            missing.push(format!(
+                "rights are set for '{directory}', which is not a directory in {root}"
+            ));
+        }
+    }
+}
+
+fn listen_addresses(
+    table: &mut FtpTable,
+    flags: &FtpFlags,
+    is_root: bool,
+) -> (Vec<SocketAddr>, Vec<SocketAddr>) {
+    if !flags.listen.is_empty() || !flags.listen_tls.is_empty() {
+        return (flags.listen.clone(), flags.listen_tls.clone());
+    }
+    match (table.listen.take(), table.listen_tls.take()) {
+        (None, None) => {
+            // Cleartext, with AUTH TLS: on loopback addresses only.
+            let port = FTP_PORT + if is_root { 0 } else { UNPRIVILEGED_PORT_OFFSET };
+            (vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()], vec![])
+        }
+        (listen, listen_tls) => (listen.unwrap_or_default(), listen_tls.unwrap_or_default()),
+    }
+}
+
+/// Returns the files and users of clients that select no virtual host.
+fn site_of(
+    table: &mut FtpTable,
+    flags: &FtpFlags,
+    shared: &Shared<'_>,
+    rights: ConfiguredRights,
+    has_system_users: bool,
+) -> Result<Site> {
+    let root = shared.root.root.clone().or(table.root.take());
+    let users = flags.users.as_ref().or(table.users.as_ref());
+    let users = users.map(|path| Users::read(path)).transpose()?.map(Arc::new);
+    let has_anonymous = table.anonymous.unwrap_or(users.is_none() && !has_system_users);
+    if has_anonymous && root.is_none() {
+        bail!("no directory to serve by FTP: use --root DIRECTORY");
+    }
+    if !has_anonymous && users.is_none() && !has_system_users {
+        bail!("no user can log in by FTP: set users, system-users = true or anonymous = true");
+    }
+    let access = Access::new(rights, &table.folders);
+    let access = access.map_err(|reason| anyhow!("ftp.folders: {reason}"))?;
+    let quota_bytes = table.quota_bytes;
+    let has_mail = true;
+    Ok(Site { root, access, users, has_anonymous, quota_bytes, has_system_users, has_mail })
+}
+
+fn system_user_settings(table: &FtpTable, flags: &FtpFlags) -> Option<SystemUserSettings> {
+    let is_enabled = table.system_users || flags.system_users;
+    is_enabled.then(|| SystemUserSettings {
+        service: table.pam_service.clone().unwrap_or_else(|| system::SERVICE.to_owned()),
+        allows_root: table.root_may_log_in,
+    })
+}
+
+fn open_spool(table: &FtpTable) -> Result<Option<Arc<Spool>>> {
+    let Some(directory) = &table.mail_spool else { return Ok(None) };
+    let message = table.mail_max_bytes.unwrap_or(MESSAGE_MAX_BYTES);
+    let mailbox = table.mailbox_max_bytes.unwrap_or(MAILBOX_MAX_BYTES);
+    let spool = Spool::open(directory, message, mailbox);
+    let path = directory.display();
+    Ok(Some(Arc::new(spool.with_context(|| format!("cannot open mail spool {path}"))?)))
+}
+
+fn parse_word_formats(table: &FtpTable) -> Result<WordFormats> {
+    let mut formats = Vec::new();
+    for (directory, name) in &table.word_formats {
+        let format = WordFormat::from_name(name);
+        let format = format.with_context(|| format!("word-formats: unknown format '{name}'"))?;
+        if !directory.starts_with('/') {
+            bail!("word-formats: the directory '{directory}' must begin with /");
+        }
+        formats.push((directory.trim_end_matches('/').as_bytes().to_vec(), format));
+    }
+    Ok(WordFormats::new(formats))
+}
+
+fn admission_rules(table: FtpTable) -> Rules {
+    Rules {
+        allow: table.allow,
+        deny: table.deny,
+        sessions_max: table.sessions_max.unwrap_or(SESSIONS_MAX),
+        sessions_per_source_max: table.sessions_per_source_max.unwrap_or(SESSIONS_PER_SOURCE_MAX),
+    }
+}
+
+fn engine(table: &FtpTable) -> ServerSettings {
+    let defaults = ServerSettings::default();
+    let seconds = |configured: Option<u64>, default| {
+        configured.map_or(default, |seconds| Duration::from_secs(seconds.clamp(1, 1 << 30)))
+    };
+    ServerSettings {
+        greeting: table.greeting.clone().unwrap_or(defaults.greeting),
+        login_timeout: seconds(table.login_timeout_s, defaults.login_timeout),
+        idle_timeout: seconds(table.idle_timeout_s, defaults.idle_timeout),
+        data_connect_timeout: seconds(table.data_connect_timeout_s, defaults.data_connect_timeout),
+        stall_timeout: seconds(table.stall_timeout_s, defaults.stall_timeout),
+        upload_grace: table
+            .upload_grace_ms
+            .map_or(defaults.upload_grace, |ms| Duration::from_millis(ms.min(UPLOAD_GRACE_MAX_MS))),
+        allows_clear_control: table.clear_control,
+        accepts_mail: table.mail_spool.is_some(),
+        ..ServerSettings::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocols::ftp::server::Rights;
+
+    fn complete(text: &str, flags: &FtpFlags) -> Result<Option<FtpSettings>> {
+        let shared = Shared {
+            root: &RootFlags::default(),
+            is_for_ftp: false,
+            prefixes: (&[], &[]),
+            certificate: None,
+            is_root: false,
+        };
+        FtpSettings::complete(Some(toml::from_str(text)?), flags, &shared)
+    }
+
+    #[test]
+    fn by_default_anonymous_users_read_files_on_loopback_only() {
+        let settings = complete("root = \"/srv\"\n", &FtpFlags::default()).unwrap().unwrap();
+        assert!(settings.listen.iter().all(|at| at.ip().is_loopback() && at.port() == 2121));
+        assert!(settings.listen_tls.is_empty() && settings.site.has_anonymous);
+        assert_eq!(settings.site.access, Access::everywhere(Rights::READ_ONLY));
+        assert_eq!(settings.tls, Protection::Offered);
+        assert!(settings.requires_session_reuse && settings.partials.count_max > 0);
+    }
+
+    #[test]
+    fn a_flag_overrides_the_configuration_file() {
+        let text = "root = \"/srv\"\ntls = \"off\"\nlisten = [\"[::]:21\"]\n";
+        let listen = "127.0.0.1:2121".parse().unwrap();
+        let flags = FtpFlags {
+            is_requested: true,
+            listen: vec![listen],
+            tls: Some(Protection::Required),
+            ..FtpFlags::default()
+        };
+        let settings = complete(text, &flags).unwrap().unwrap();
+        assert_eq!((settings.listen, settings.tls), (vec![listen], Protection::Required));
+    }
+
+    #[test]
+    fn an_invalid_configuration_is_rejected() {
+        for text in [
+            "",
+            "root = \"/srv\"\nlisten = []\n",
+            "roots = \"/srv\"\n",
+            "root = \"/srv\"\nanonymous = false\n",
+            "root = \"/srv\"\npassive-ports = [2000, 1000]\n",
+            "root = \"/srv\"\ntls = \"off\"\nlisten-tls = [\"[::]:990\"]\n",
+            "root = \"/srv\"\nmail-spool = \"/no/such/directory\"\n",
+            "root = \"/srv\"\n[word-formats]\n\"/its\" = \"c37\"\n",
+        ] {
+            assert!(complete(text, &FtpFlags::default()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_help_names_every_key() {
+        for text in ["", "[[host]]\nname = \"a\"\n"] {
+            let text = format!("{text}unknown-key = 1");
+            let error = toml::from_str::<FtpTable>(&text).err().unwrap().to_string();
+            let expected_keys = error.split("expected one of ").nth(1).unwrap();
+            let keys: Vec<&str> = expected_keys.split('`').skip(1).step_by(2).collect();
+            assert!(keys.len() > 10, "{error}");
+            let help = crate::examples::CONFIGURATION;
+            let missing: Vec<_> = keys.into_iter().filter(|key| !help.contains(key)).collect();
+            assert!(missing.is_empty(), "{missing:?}");
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Log of the server: one line per event on stderr, as text or JSON.
+//!
+//! Lines contain no data sent by a client except names, which are escaped (attack 75). A separate
+//! thread writes the lines ([`LineWriter`]), so that no server blocks on the reader of the log.
+
+use super::line_writer::{LineWriter, StandardError};
+use serde::Serialize;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+/// Maximum wait for the last lines when the process ends.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(300);
+
+/// Writer of all logs of this process, to standard error.
+static STANDARD_ERROR: LazyLock<Option<LineWriter>> =
+    LazyLock::new(|| LineWriter::start(StandardError).ok());
+
+/// Event of the login server or of `plumb serve` as a whole.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub(super) enum ServeEvent<'a> {
+    /// A listener is open.
+    Listening { at: String, how: &'static str },
+    /// SHA-256 fingerprint of the certificate.
+    Certificate { sha256: &'a str },
+    /// A client connected.
+    Connected { from: SocketAddr },
+    /// A connection was refused.
+    Refused { from: SocketAddr, why: String },
+    /// A login attempt failed.
+    LoginFailed { from: SocketAddr, name: &'a str },
+    /// A user logged in.
+    LoggedIn { from: SocketAddr, name: &'a str },
+    /// A session ended.
+    Ended { from: SocketAddr, why: String, seconds: u64, bytes_in: u64, bytes_out: u64 },
+    /// The serial line of a console is open.
+    LineUp { device: &'a str },
+    /// The serial line of a console is not available.
+    LineDown { device: &'a str, why: String },
+    /// The output of a serial line is no longer recorded.
+    NoRecord { why: String },
+    /// Transfer records are disabled or cannot be written.
+    NoTransferRecord { why: String },
+    /// The metrics endpoint is open.
+    Metrics { at: SocketAddr },
+    /// The meters are not available to `plumb meters`.
+    NoMeters { why: String },
+    /// START_TLS is not offered.
+    NoStartTls { why: String },
+    /// A client obtained write access to a console.
+    Writes { from: SocketAddr, device: String },
+    /// The user file and the address prefixes of the login server were reloaded.
+    ReloadedLogins,
+    /// Reloading failed; the previous configuration remains in force.
+    NotReloaded { why: String },
+    /// Lines were dropped because the log was not read.
+    LinesDropped { count: u64 },
+    /// The server shuts down.
+    Closing { sessions: usize },
+}
+
+impl std::fmt::Display for ServeEvent<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Listening { at, how } => write!(f, "listening on {at}, {how}"),
+            Self::Certificate { sha256 } => write!(f, "certificate SHA-256 {sha256}"),
+            Self::Connected { from } => write!(f, "{from} connected"),
+            Self::Refused { from, why } => write!(f, "{from} refused: {why}"),
+            Self::LoginFailed { from, name } => {
+                write!(f, "{from}: login failed for '{}'", name.escape_default())
+            }
+            Self::LoggedIn { from, name } => {
+                write!(f, "{from} logged in as '{}'", name.escape_default())
+            }
+            Self::Ended { from, why, seconds, bytes_in, bytes_out } => write!(
+                f,
+                "{from} disconnected after {seconds} s: {why}; \
+                 {bytes_in} bytes in, {bytes_out} out"
+            ),
+            Self::LineUp { device } => write!(f, "serial line {device} is open"),
+            Self::LineDown { device, why } => {
+                write!(f, "serial line {device} is unavailable: {why}")
+            }
+            Self::NoRecord { why } => write!(f, "cannot write the console log: {why}"),
+            Self::Metrics { at } => write!(f, "serving metrics at http://{at}/metrics"),
+            Self::NoTransferRecord { why } => f.write_str(why),
+            Self::NoMeters { why } => write!(f, "meters are not available: {why}"),
+            Self::NoStartTls { why } => write!(f, "START_TLS is not offered: {why}"),
+            Self::Writes { from, device } => write!(f, "{from} has write access to {device}"),
+            Self::ReloadedLogins => f.write_str("login users and address prefixes reloaded"),
+            Self::NotReloaded { why } => {
+                write!(f, "configuration not reloaded, the old one stays in force: {why}")
+            }
+            Self::LinesDropped { count } => {
+                write!(f, "{count} log lines dropped: the log was not read fast enough")
+            }
+            Self::Closing { sessions: 0 } => f.write_str("shutting down"),
+            Self::Closing { sessions } => write!(f, "shutting down, open sessions: {sessions}"),
+        }
+    }
+}
+
+/// Format and verbosity of the log.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Log {
+    pub(super) is_json: bool,
+    pub(super) is_quiet: bool,
+}
+
+impl Log {
+    /// Writes an event to the log.
+    pub(super) fn write(self, event: &(impl std::fmt::Display + Serialize)) {
+        if self.is_quiet {
+            return;
+        }
+        let line = line(self.is_json, event).into_bytes();
+        match &*STANDARD_ERROR {
+            Some(writer) if self.is_json => {
+                writer.put(&line, |count| line_of_dropped(true, count));
+            }
+            Some(writer) => writer.put(&line, |count| line_of_dropped(false, count)),
+            // The writer thread could not be started.
+            None => _ = StandardError.write_all(&line),
+        }
+    }
+}
+
+fn line_of_dropped(is_json: bool, count: u64) -> Vec<u8> {
+    line(is_json, &ServeEvent::LinesDropped { count }).into_bytes()
+}
+
+/// Waits until all lines are written, at most `FLUSH_TIMEOUT`. Returns whether all lines were
+/// written.
+pub fn flush() -> bool {
+    STANDARD_ERROR.as_ref().is_none_or(|writer| writer.flush(FLUSH_TIMEOUT))
+}
+
+/// Returns the line of an event. No text of the event can contain terminal commands or start
+/// another line.
+pub(super) fn line(is_json: bool, event: &(impl std::fmt::Display + Serialize)) -> String {
+    match is_json {
+        true => {
+            let text = serde_json::to_string(event).unwrap_or_default();
+            format!("{}\n", records::escape::json(&text))
+        }
+        // An error with several lines, such as one of TOML, becomes a single line.
+        false => {
+            format!("plumb: {}\n", records::escape::line(&event.to_string().replace('\n', " ")))
+        }
+    }
+}
+
+/// Asserts that the log lines of `events` contain no terminal commands and no forged lines. All
+/// strings in the events are [`HOSTILE`]. `number` returns the index of an event's variant. Each of
+/// the `variants` variants must occur in `events`.
+#[cfg(test)]
+pub(super) fn assert_lines_are_harmless<E: std::fmt::Display + Serialize>(
+    events: &[E],
+    variants: usize,
+    number: impl Fn(&E) -> usize,
+) {
+    let numbers: std::collections::BTreeSet<_> = events.iter().map(number).collect();
+    assert!(numbers.iter().copied().eq(0..variants), "`events` has only the variants {numbers:?}");
+    for event in events {
+        for is_json in [false, true] {
+            let line = line(is_json, event);
+            let (text, end) = line.split_at(line.len() - 1);
+            assert_eq!(end, "\n");
+            let is_hostile = |c: char| c.is_control() || c == '\u{202e}';
+            assert_eq!(text.find(is_hostile), None, "{line:?}");
+            if is_json {
+                serde_json::from_str::<serde_json::Value>(text).unwrap();
+            }
+        }
+    }
+}
+
+/// Text with several terminal commands and a forged line.
+#[cfg(test)]
+pub(super) const HOSTILE: &str =
+    "a\x1b]52;c;ZXZpbA==\x07\x1b[2J\r\nplumb: forged\u{9b}31m\u{202e}\x7f\0\"\\";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // attack row 75
+    #[test]
+    fn log_lines_contain_no_terminal_command_or_forged_line() {
+        let from = "192.0.2.1:9".parse().unwrap();
+        let text = || HOSTILE.to_owned();
+        let name = HOSTILE;
+        let events = [
+            ServeEvent::Listening { at: text(), how: "how" },
+            ServeEvent::Certificate { sha256: name },
+            ServeEvent::Connected { from },
+            ServeEvent::Refused { from, why: text() },
+            ServeEvent::LoginFailed { from, name },
+            ServeEvent::LoggedIn { from, name },
+            ServeEvent::Ended { from, why: text(), seconds: 1, bytes_in: 2, bytes_out: 3 },
+            ServeEvent::LineUp { device: name },
+            ServeEvent::LineDown { device: name, why: text() },
+            ServeEvent::NoRecord { why: text() },
+            ServeEvent::NoTransferRecord { why: text() },
+            ServeEvent::Metrics { at: from },
+            ServeEvent::NoMeters { why: text() },
+            ServeEvent::NoStartTls { why: text() },
+            ServeEvent::Writes { from, device: text() },
+            ServeEvent::ReloadedLogins,
+            ServeEvent::NotReloaded { why: text() },
+            ServeEvent::LinesDropped { count: 1 },
+            ServeEvent::Closing { sessions: 1 },
+        ];
+        assert_lines_are_harmless(&events, 19, |event| match event {
+            ServeEvent::Listening { .. } => 0,
+            ServeEvent::Certificate { .. } => 1,
+            ServeEvent::Connected { .. } => 2,
+            ServeEvent::Refused { .. } => 3,
+            ServeEvent::LoginFailed { .. } => 4,
+            ServeEvent::LoggedIn { .. } => 5,
+            ServeEvent::Ended { .. } => 6,
+            ServeEvent::LineUp { .. } => 7,
+            ServeEvent::LineDown { .. } => 8,
+            ServeEvent::NoRecord { .. } => 9,
+            ServeEvent::NoTransferRecord { .. } => 10,
+            ServeEvent::Metrics { .. } => 11,
+            ServeEvent::NoMeters { .. } => 12,
+            ServeEvent::NoStartTls { .. } => 13,
+            ServeEvent::Writes { .. } => 14,
+            ServeEvent::Closing { .. } => 15,
+            ServeEvent::ReloadedLogins => 16,
+            ServeEvent::NotReloaded { .. } => 17,
+            ServeEvent::LinesDropped { .. } => 18,
+        });
+    }
+
+    // attack row 75
+    #[test]
+    fn a_name_with_control_characters_is_escaped_in_text_and_json() {
+        let from = "192.0.2.1:9".parse().unwrap();
+        let event = ServeEvent::LoginFailed { from, name: "a\x1b[2J\nb\u{9b}c" };
+        let line = event.to_string();
+        let json = serde_json::to_string(&event).unwrap();
+        for text in [line, json] {
+            assert!(!text.contains(['\x1b', '\n']), "{text}");
+        }
+        assert!(!event.to_string().contains('\u{9b}'));
+    }
+}

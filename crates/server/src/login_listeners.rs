@@ -1,0 +1,142 @@
+//! Listeners of the logins and of the serial consoles.
+
+use super::accept::ListenerOptions;
+use super::console::{self, SerialConsole};
+use super::listener::ServerListener;
+use super::log::ServeEvent;
+use super::login_server::LoginServer;
+use super::start_tls::StartTls;
+use anyhow::{Context, Result};
+use os::host::Host;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+pub(crate) async fn listen(login_server: Rc<LoginServer>, host: Option<Host>) -> Result<()> {
+    let configuration = &login_server.configuration;
+    let mut accept_tasks = JoinSet::new();
+    let mut listeners =
+        Listeners { login_server: &login_server, host: host.as_ref(), acceptor: None };
+    let logins = ListenAddresses {
+        listen: &configuration.listen,
+        listen_tls: &configuration.listen_tls,
+        start_tls: configuration.start_tls,
+    };
+    listeners.open(&logins, None, &mut accept_tasks)?;
+    for settings in &configuration.consoles {
+        let console = Rc::new(SerialConsole::new(settings.clone()));
+        tokio::task::spawn_local(console::run_port(Rc::clone(&console), Rc::clone(&login_server)));
+        let addresses = ListenAddresses {
+            listen: &settings.listen,
+            listen_tls: &settings.listen_tls,
+            start_tls: settings.start_tls,
+        };
+        listeners.open(&addresses, Some(&console), &mut accept_tasks)?;
+    }
+    let first_end = accept_tasks.join_next().await.transpose()?;
+    first_end.map_or(Ok(()), |error| Err(error).context("cannot accept connections"))
+}
+
+/// Listen addresses of one service.
+pub(crate) struct ListenAddresses<'a> {
+    pub(crate) listen: &'a [SocketAddr],
+    pub(crate) listen_tls: &'a [SocketAddr],
+    pub(crate) start_tls: Option<StartTls>,
+}
+
+/// Opens listeners that share one certificate.
+pub(crate) struct Listeners<'a> {
+    pub(crate) login_server: &'a Rc<LoginServer>,
+    pub(crate) host: Option<&'a Host>,
+    pub(crate) acceptor: Option<TlsAcceptor>,
+}
+
+impl Listeners<'_> {
+    /// Opens the listeners of one service.
+    fn open(
+        &mut self,
+        addresses: &ListenAddresses<'_>,
+        console: Option<&Rc<SerialConsole>>,
+        accept_tasks: &mut JoinSet<io::Error>,
+    ) -> Result<()> {
+        for address in addresses.listen {
+            let is_loopback = address.ip().is_loopback() && self.host.is_none();
+            let protection = match is_loopback {
+                true => "unencrypted, loopback only",
+                false => "UNENCRYPTED (readable by anyone on the network path)",
+            };
+            let start_tls = self.start_tls(addresses.start_tls, is_loopback)?;
+            let protection =
+                if start_tls == StartTls::Required { "START_TLS required" } else { protection };
+            self.listen(*address, protection, Some(start_tls), console, accept_tasks)?;
+        }
+        for address in addresses.listen_tls {
+            self.acceptor()?;
+            self.listen(*address, "with TLS", None, console, accept_tasks)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the START_TLS policy. If the policy is only the default and no certificate is
+    /// available, logs the reason and returns [`StartTls::Off`].
+    fn start_tls(&mut self, configured: Option<StartTls>, is_loopback: bool) -> Result<StartTls> {
+        let is_default = configured.is_none() && !is_loopback;
+        match configured {
+            None if is_default => {
+                if let Err(error) = self.acceptor() {
+                    let why = format!("{error:#}");
+                    self.login_server.log.write(&ServeEvent::NoStartTls { why });
+                    return Ok(StartTls::Off);
+                }
+            }
+            None | Some(StartTls::Off) => {}
+            Some(_) => _ = self.acceptor()?,
+        }
+        Ok(configured.unwrap_or(if is_default { StartTls::Offered } else { StartTls::Off }))
+    }
+
+    /// Returns the TLS acceptor. The first call generates a missing certificate and logs its hash.
+    fn acceptor(&mut self) -> Result<TlsAcceptor> {
+        if let Some(acceptor) = &self.acceptor {
+            return Ok(acceptor.clone());
+        }
+        let configuration = &self.login_server.configuration;
+        if configuration.generates_certificate {
+            configuration.certificate.generate_if_missing()?;
+        }
+        let (acceptor, sha256) = configuration.certificate.acceptor()?;
+        self.login_server.log.write(&ServeEvent::Certificate { sha256: &sha256 });
+        Ok(self.acceptor.insert(acceptor).clone())
+    }
+
+    fn listen(
+        &self,
+        address: SocketAddr,
+        protection: &'static str,
+        start_tls: Option<StartTls>,
+        console: Option<&Rc<SerialConsole>>,
+        accept_tasks: &mut JoinSet<io::Error>,
+    ) -> Result<()> {
+        let listener = open(self.host, address)?;
+        let at = listener.name()?;
+        self.login_server.log.write(&ServeEvent::Listening { at, how: protection });
+        let options = ListenerOptions {
+            acceptor: self.acceptor.clone(),
+            start_tls,
+            console: console.cloned(),
+        };
+        accept_tasks.spawn_local(listener.run(options, Rc::clone(self.login_server)));
+        Ok(())
+    }
+}
+
+pub(crate) fn open(host: Option<&Host>, address: SocketAddr) -> Result<ServerListener> {
+    let Some(host) = host else { return ServerListener::open(address) };
+    let port = address.port();
+    let listener = host.listen(port);
+    let failure = || format!("cannot listen on port {port} of plumb's own TCP/IP stack");
+    let listener = listener.with_context(failure)?;
+    Ok(ServerListener::Userspace(listener))
+}

@@ -1,0 +1,214 @@
+//! State of the login server, shared by its sessions.
+
+use super::admission::Admission;
+use super::configuration::{Configuration, File};
+use super::console::ConsoleFile;
+use super::descriptor::EventLoop;
+use super::executor::{self, Executor};
+use super::fair_queue::{FairQueue, Limits};
+use super::flags::Flags;
+use super::log::Log;
+use super::metered::Metered;
+use super::program;
+use super::users::Users;
+use anyhow::{Result, bail};
+use carrier::meters::MeterRegistry;
+use carrier::{BorrowedContext, EngineContext, Route};
+use net::meter::{Account, Counter};
+use std::cell::RefCell;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::runtime::Handle;
+
+/// Size of the read buffer, which all sessions of a thread share: they read one at a time.
+pub(crate) const SCRATCH_LEN: usize = 64 * 1024;
+/// Limits of password checks: each takes 19 MiB and one processor, so one runs at a time.
+pub(crate) const PASSWORD_CHECKS: Limits =
+    Limits { running_max: 1, waiting_max: 64, waiting_per_source_max: 16 };
+
+/// Service behind the login listeners.
+pub(crate) enum Service {
+    /// No login listeners; the server serves only serial consoles.
+    NoLogins,
+    /// Login program of the system.
+    SystemLogin,
+    /// Users of a user file.
+    Users(Mutex<Arc<Users>>),
+    /// One program for every client.
+    Exec(Vec<String>),
+}
+
+/// State shared by all login sessions.
+pub(crate) struct LoginState {
+    pub(crate) configuration: Configuration,
+    pub(crate) service: Service,
+    pub(crate) via: Route,
+    pub(crate) admission: Mutex<Admission>,
+    /// Queue of password checks.
+    pub(crate) checks: FairQueue,
+    pub(crate) log: Log,
+}
+
+impl LoginState {
+    /// Adopts the users and the admission rules of another configuration. Listeners and open
+    /// sessions are not affected.
+    pub(crate) fn apply_reloadable(&self, other: Self) {
+        if let (Service::Users(users), Service::Users(new)) = (&self.service, other.service) {
+            let new = new.into_inner().unwrap_or_else(PoisonError::into_inner);
+            *users.lock().unwrap_or_else(PoisonError::into_inner) = new;
+        }
+        self.admission().set_rules(other.configuration.rules);
+    }
+
+    pub(crate) fn admission(&self) -> MutexGuard<'_, Admission> {
+        self.admission.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// State shared by the sessions of one thread.
+pub(crate) struct LoginServer {
+    pub(crate) login_state: Arc<LoginState>,
+    pub(crate) engine: RefCell<EngineContext>,
+    pub(crate) scratch: RefCell<Vec<u8>>,
+    pub(crate) event_loop: EventLoop,
+    /// Runs cleartext logins on kernel sockets in a thread of its own.
+    pub(crate) executor: Option<Executor<Self>>,
+}
+
+impl Deref for LoginServer {
+    type Target = LoginState;
+
+    fn deref(&self) -> &LoginState {
+        &self.login_state
+    }
+}
+
+impl LoginServer {
+    pub(crate) fn new(
+        login_state: Arc<LoginState>,
+        engine: EngineContext,
+        event_loop: EventLoop,
+    ) -> Self {
+        let engine = RefCell::new(engine);
+        let scratch = RefCell::new(vec![0; SCRATCH_LEN]);
+        Self { login_state, engine, scratch, event_loop, executor: None }
+    }
+
+    /// Creates the state of this thread. If cleartext logins on kernel sockets are configured, also
+    /// starts their thread.
+    pub(crate) fn open(login_state: LoginState, registry: &Arc<MeterRegistry>) -> Result<Self> {
+        let login_state = Arc::new(login_state);
+        let has_executor =
+            login_state.via == Route::Kernel && !login_state.configuration.listen.is_empty();
+        let engine = EngineContext::published(registry, "logins")?;
+        let mut login_server = Self::new(Arc::clone(&login_state), engine, EventLoop::Tokio);
+        if has_executor {
+            let engine = EngineContext::published(registry, "logins in cleartext")?;
+            let share =
+                move |registry| Self::new(login_state, engine, EventLoop::Executor(registry));
+            login_server.executor = Some(Executor::start(Handle::current(), share)?);
+        }
+        Ok(login_server)
+    }
+
+    /// Borrows the clock, the random number generator and the meter. Must not be held across an
+    /// await.
+    pub(crate) fn engine(&self) -> BorrowedContext<'_> {
+        BorrowedContext::from(&self.engine)
+    }
+
+    /// Executes a system call that reads or writes data, and charges its time to system calls.
+    pub(crate) fn charge_call<T>(&self, call: impl FnOnce() -> T) -> T {
+        self.charge(Account::Interrupt, call)
+    }
+
+    /// Counts the wakeup of a task that runs on tokio. The executor counts the wakeups of its own
+    /// tasks.
+    pub(crate) fn count_wakeup(&self) {
+        if matches!(self.event_loop, EventLoop::Tokio) {
+            self.engine.borrow_mut().meter.count(Counter::Wakeups);
+        }
+    }
+}
+
+impl Metered for LoginServer {
+    fn engine_context(&self) -> &RefCell<EngineContext> {
+        &self.engine
+    }
+}
+
+impl executor::Shared for LoginServer {
+    fn before_wait(&self) {
+        self.engine.borrow_mut().meter.enter(Account::Outside);
+    }
+
+    fn after_wait(&self) {
+        let meter = &mut self.engine.borrow_mut().meter;
+        meter.enter(Account::Application);
+        meter.count(Counter::Wakeups);
+    }
+}
+
+/// Merges the configuration file and the command-line flags for the login server.
+pub(crate) fn prepare_logins(flags: &Flags, mut file: File) -> Result<LoginState> {
+    let login = file.login.get_or_insert_default();
+    if !flags.listen.is_empty() || !flags.listen_tls.is_empty() {
+        login.listen = Some(flags.listen.clone());
+        login.listen_tls = Some(flags.listen_tls.clone());
+    }
+    if flags.users.is_some() || flags.exec.is_some() {
+        login.users.clone_from(&flags.users);
+        login.exec.clone_from(&flags.exec);
+    }
+    if flags.via != Route::Kernel && login.listen.is_none() && login.listen_tls.is_none() {
+        bail!(
+            "no port for logins at {}: use --listen-tls '[::]:992' or --listen '[::]:23'",
+            flags.via
+        );
+    }
+    if let Some(device) = &flags.console {
+        file.consoles.push(ConsoleFile {
+            device: device.clone(),
+            listen: login.listen.take().unwrap_or_default(),
+            listen_tls: login.listen_tls.take().unwrap_or_default(),
+            tls: flags.tls,
+            ..ConsoleFile::default()
+        });
+    }
+    login.tls = flags.tls.or(login.tls);
+    login.allow.extend(&flags.allow);
+    login.deny.extend(&flags.deny);
+    login.idle_timeout_s = flags.idle_timeout_s.or(login.idle_timeout_s);
+    let configuration = Configuration::complete(file, os::user::is_root())?;
+    let service = service(&configuration)?;
+    Ok(LoginState {
+        service,
+        via: flags.via.clone(),
+        admission: Mutex::new(Admission::new(configuration.rules.clone())),
+        checks: FairQueue::new(PASSWORD_CHECKS),
+        log: Log { is_json: flags.json, is_quiet: flags.quiet },
+        configuration,
+    })
+}
+
+pub(crate) fn service(configuration: &Configuration) -> Result<Service> {
+    if !configuration.serves_logins() {
+        return Ok(Service::NoLogins);
+    }
+    if let Some(program_arguments) = &configuration.exec {
+        return Ok(Service::Exec(program_arguments.clone()));
+    }
+    if let Some(path) = &configuration.users {
+        return Ok(Service::Users(Mutex::new(Arc::new(Users::read(path)?))));
+    }
+    if !os::user::is_root() {
+        bail!(
+            "the system's login needs root: use sudo, or give a user file with --users, or one \
+             program with --exec"
+        );
+    }
+    if program::login_path().is_none() {
+        bail!("this system has no login program: give a user file with --users");
+    }
+    Ok(Service::SystemLogin)
+}

@@ -1,0 +1,245 @@
+//! Metrics of the servers for Prometheus: OpenMetrics text over HTTP/1.1.
+//!
+//! The values are sums over transfer records and counts of sessions; a scrape only reads them.
+//! Labels have few values, all chosen by the server: nothing sent by a client becomes a label. The
+//! endpoint listens on loopback unless another address is configured, and requires no
+//! authentication. The size of a request ([`http_endpoint::REQUEST_MAX_BYTES`]), the time for its
+//! response, and the number of connections are limited.
+
+mod histogram;
+mod http_endpoint;
+
+pub(super) use http_endpoint::{EndpointSettings, accepted_hosts, serve};
+
+use super::admission::SessionCounts;
+use histogram::Histogram;
+use records::transfer::{Command, Outcome, Transfer};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// Upper bounds of the duration buckets in µs.
+const DURATIONS_US: &[u64] =
+    &[1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
+/// Upper bounds of the buckets of CPU time per gigabyte, in µs.
+const CPU_TIMES_US: &[u64] =
+    &[50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000, 5_000_000, 10_000_000, 100_000_000];
+
+/// Protocol of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum ServerProtocol {
+    Ftp,
+    Tftp,
+    Telnet,
+}
+
+impl ServerProtocol {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Ftp => "ftp",
+            Self::Tftp => "tftp",
+            Self::Telnet => "telnet",
+        }
+    }
+}
+
+/// Sessions of one protocol.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ProtocolTraffic {
+    pub(super) protocol: ServerProtocol,
+    /// Number of open sessions.
+    pub(super) open: usize,
+    pub(super) tally: SessionCounts,
+}
+
+/// Sums over all transfers.
+#[derive(Debug)]
+pub(super) struct Metrics {
+    transfers: BTreeMap<(Option<Command>, Option<Outcome>), u64>,
+    bytes_out: u64,
+    bytes_in: u64,
+    durations: Histogram,
+    costs: Histogram,
+    omitted_records: u64,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            transfers: BTreeMap::new(),
+            bytes_out: 0,
+            bytes_in: 0,
+            durations: Histogram::new(DURATIONS_US),
+            costs: Histogram::new(CPU_TIMES_US),
+            omitted_records: 0,
+        }
+    }
+}
+
+impl Metrics {
+    /// Adds a completed or failed transfer.
+    pub(super) fn observe(&mut self, transfer: &Transfer) {
+        let key = (transfer.request.command, transfer.result.outcome);
+        *self.transfers.entry(key).or_default() += 1;
+        let is_listing = transfer.request.command.is_some_and(Command::is_listing);
+        let bytes = transfer.size.file_bytes.filter(|_| !is_listing).unwrap_or(0);
+        match transfer.is_sending() {
+            Some(true) => self.bytes_out += bytes,
+            _ => self.bytes_in += bytes,
+        }
+        if let Some(ns) = transfer.time.total_ns {
+            self.durations.add(ns / 1_000);
+        }
+        // 1 fs per bit is 8 µs per gigabyte, because a gigabyte has 8 * 10^9 bits.
+        if let Some(femtoseconds) = transfer.cpu_fs_per_bit() {
+            self.costs.add(femtoseconds.saturating_mul(8));
+        }
+    }
+
+    /// Counts a refused transfer whose record is not kept.
+    pub(super) fn count_omitted_record(&mut self) {
+        self.omitted_records += 1;
+    }
+
+    /// Returns the response to a scrape.
+    pub(super) fn text(&self, traffic: &[ProtocolTraffic]) -> String {
+        let mut out = String::with_capacity(4096);
+        head(&mut out, "plumb_transfers", "counter", "Finished transfers.");
+        for ((command, outcome), count) in &self.transfers {
+            let command = command.map_or("unknown", Command::text);
+            let outcome = outcome.map_or("unknown", Outcome::text);
+            line(
+                &mut out,
+                "plumb_transfers_total",
+                &[("command", command), ("outcome", outcome)],
+                *count,
+            );
+        }
+        head(&mut out, "plumb_bytes", "counter", "File bytes transferred.");
+        line(&mut out, "plumb_bytes_total", &[("direction", "out")], self.bytes_out);
+        line(&mut out, "plumb_bytes_total", &[("direction", "in")], self.bytes_in);
+        let help = "Records of refused transfers that were not saved.";
+        head(&mut out, "plumb_transfer_records_left_out", "counter", help);
+        let count = self.omitted_records;
+        line(&mut out, "plumb_transfer_records_left_out_total", &[], count);
+        head(
+            &mut out,
+            "plumb_transfer_duration_seconds",
+            "histogram",
+            "Time from the command to the last reply.",
+        );
+        self.durations.write(&mut out, "plumb_transfer_duration_seconds");
+        head(
+            &mut out,
+            "plumb_transfer_cpu_seconds_per_gigabyte",
+            "histogram",
+            "CPU time per gigabyte transferred.",
+        );
+        self.costs.write(&mut out, "plumb_transfer_cpu_seconds_per_gigabyte");
+        write_session_counters(&mut out, traffic);
+        out.push_str("# EOF\n");
+        out
+    }
+}
+
+/// Name and help text of a counter, and the function that returns its value.
+type Counter = (&'static str, &'static str, fn(&SessionCounts) -> u64);
+
+/// Writes the session and login counters.
+fn write_session_counters(out: &mut String, traffic: &[ProtocolTraffic]) {
+    let counters: [Counter; 2] = [
+        ("plumb_sessions", "Sessions started.", |tally| tally.sessions),
+        ("plumb_refusals", "Refused connections and requests.", |tally| tally.refusals),
+    ];
+    for (name, help, value_of) in counters {
+        head(out, name, "counter", help);
+        for ProtocolTraffic { protocol, tally, .. } in traffic {
+            line(out, &format!("{name}_total"), &[("protocol", protocol.text())], value_of(tally));
+        }
+    }
+    head(out, "plumb_sessions_open", "gauge", "Open sessions.");
+    for ProtocolTraffic { protocol, open, .. } in traffic {
+        let open = u64::try_from(*open).unwrap_or(u64::MAX);
+        line(out, "plumb_sessions_open", &[("protocol", protocol.text())], open);
+    }
+    head(
+        out,
+        "plumb_logins",
+        "counter",
+        "Logins by result; busy means that the password was not checked.",
+    );
+    let with_logins = traffic.iter().filter(|sessions| sessions.protocol != ServerProtocol::Tftp);
+    for ProtocolTraffic { protocol, tally, .. } in with_logins {
+        let results = [
+            ("accepted", tally.logins),
+            ("failed", tally.failed_logins),
+            ("busy", tally.busy_logins),
+        ];
+        for (result, count) in results {
+            let labels = [("protocol", protocol.text()), ("result", result)];
+            line(out, "plumb_logins_total", &labels, count);
+        }
+    }
+}
+
+fn head(out: &mut String, name: &str, kind: &str, help: &str) {
+    // Writing to a `String` cannot fail.
+    _ = writeln!(out, "# TYPE {name} {kind}\n# HELP {name} {help}");
+}
+
+fn line(out: &mut String, name: &str, labels: &[(&str, &str)], count: u64) {
+    let labels: Vec<_> = labels.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
+    _ = writeln!(out, "{name}{{{}}} {count}", labels.join(","));
+}
+
+/// Parses the address of the endpoint. A port alone means a port on loopback.
+pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    let at_loopback = text.parse().map(|port: u16| (Ipv4Addr::LOCALHOST, port).into());
+    at_loopback.or_else(|_| text.parse()).map_err(|_| "use PORT or ADDRESS:PORT".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use records::transfer::{Identifier, Role};
+
+    // attack row 112
+    #[test]
+    fn a_port_without_address_means_loopback() {
+        assert_eq!(parse_address("9559"), Ok("127.0.0.1:9559".parse().unwrap()));
+        assert_eq!(parse_address("[::]:9559"), Ok("[::]:9559".parse().unwrap()));
+        assert!(parse_address("nowhere").is_err());
+    }
+
+    #[test]
+    fn transfers_are_counted_by_command_and_outcome_and_their_bytes_by_direction() {
+        let mut metrics = Metrics::default();
+        let mut transfer = Transfer::new(Identifier(1));
+        transfer.identity.role = Some(Role::Server);
+        transfer.request.command = Some(Command::Retr);
+        transfer.result.outcome = Some(Outcome::Complete);
+        transfer.size.file_bytes = Some(1_000_000);
+        transfer.time.total_ns = Some(5_000_000);
+        transfer.cpu.cpu_ns = Some(300_000);
+        metrics.observe(&transfer);
+        metrics.observe(&transfer);
+        let tally = SessionCounts { sessions: 4, logins: 2, ..SessionCounts::default() };
+        let text =
+            metrics.text(&[ProtocolTraffic { protocol: ServerProtocol::Ftp, open: 3, tally }]);
+        for wanted in [
+            "plumb_transfers_total{command=\"RETR\",outcome=\"complete\"} 2\n",
+            "plumb_bytes_total{direction=\"out\"} 2000000\n",
+            "plumb_transfer_duration_seconds_bucket{le=\"0.001\"} 0\n",
+            "plumb_transfer_duration_seconds_bucket{le=\"0.01\"} 2\n",
+            "plumb_transfer_duration_seconds_sum 0.010000\n",
+            "plumb_transfer_cpu_seconds_per_gigabyte_bucket{le=\"0.2\"} 0\n",
+            "plumb_transfer_cpu_seconds_per_gigabyte_bucket{le=\"0.5\"} 2\n",
+            "plumb_sessions_open{protocol=\"ftp\"} 3\n",
+            "plumb_sessions_total{protocol=\"ftp\"} 4\n",
+            "plumb_logins_total{protocol=\"ftp\",result=\"accepted\"} 2\n",
+        ] {
+            assert!(text.contains(wanted), "{wanted} {text}");
+        }
+        assert!(text.ends_with("# EOF\n"));
+    }
+}

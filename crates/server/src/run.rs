@@ -1,0 +1,216 @@
+//! Runs the servers until the process is terminated.
+
+use super::configuration::File;
+use super::flags::Flags;
+use super::log::{Log, ServeEvent};
+use super::login_listeners::listen;
+use super::login_server::{LoginServer, prepare_logins};
+use super::metrics::{self, ServerProtocol};
+use super::prepare::{Prepared, ftp_settings};
+use super::transfer_log::TransferLog;
+use super::{ftp, tftp};
+use anyhow::{Context, Result};
+use carrier::Route;
+use carrier::meters::{self, MeterRegistry};
+use os::host::Host;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::{JoinSet, LocalSet};
+
+/// Time for the user-space host to deliver remaining data when the server ends.
+pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
+/// File descriptors per session: connection, program, terminal, and a duplicate of the terminal.
+pub(crate) const DESCRIPTORS_PER_SESSION: u64 = 4;
+
+/// Time for blocking work in other threads to finish when the server ends: hashing, a password
+/// check, a process that asks PAM.
+pub(crate) const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(700);
+
+/// Runs all servers: cleartext logins on kernel sockets in a second thread, everything else in this
+/// one.
+pub fn serve(prepared: Prepared) -> Result<()> {
+    let Prepared {
+        login_state,
+        files,
+        ftp,
+        transfer_log,
+        metrics,
+        registry,
+        has_meters_socket,
+        flags,
+    } = prepared;
+    if let Some(login_state) = &login_state {
+        let sessions =
+            u64::try_from(login_state.configuration.rules.sessions_max).unwrap_or(u64::MAX);
+        let descriptors = sessions.saturating_mul(DESCRIPTORS_PER_SESSION).saturating_add(64);
+        // If the limit cannot be raised, fewer sessions are possible at once.
+        _ = os::process::allow_descriptors(descriptors);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let local = LocalSet::new();
+    let log = Log { is_json: flags.json, is_quiet: flags.quiet };
+    let _meter_server = has_meters_socket.then(|| serve_meters(&registry, log));
+    // Separate task for the servers: `block_on` polls its own future whenever any task is woken.
+    let result = local.block_on(&runtime, async {
+        let login_server =
+            login_state.map(|login_state| LoginServer::open(login_state, &registry)).transpose()?;
+        let served = Served {
+            host: userspace_host(&flags.via, login_server.as_ref(), files.as_ref(), ftp.as_ref())?,
+            login_server: login_server.map(Rc::new),
+            files: files.map(Rc::new),
+            ftp: ftp.map(Rc::new),
+        };
+        if let Some(metrics) = metrics {
+            serve_metrics(metrics, &transfer_log, &served, log).await?;
+        }
+        let result = tokio::task::spawn_local(run_servers(served, flags, registry, log)).await?;
+        transfer_log.close();
+        result
+    });
+    drop(local);
+    // Limit the wait, so that the server ends even if a disk or a PAM module does not respond.
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
+    result
+}
+
+/// Opens the meter socket. If the socket cannot be opened, logs the reason.
+pub(crate) fn serve_meters(registry: &Arc<MeterRegistry>, log: Log) -> Option<meters::MeterServer> {
+    let report = |why: String| log.write(&ServeEvent::NoMeters { why });
+    meters::MeterServer::open(registry).map_err(|error| report(error.to_string())).ok()
+}
+
+/// Creates the user-space host of `via` for all servers; `None` for the kernel's network stack.
+pub(crate) fn userspace_host(
+    via: &Route,
+    login_server: Option<&LoginServer>,
+    files: Option<&tftp::Server>,
+    ftp: Option<&ftp::Server>,
+) -> Result<Option<Host>> {
+    let logins =
+        login_server.map_or(0, |login_server| login_server.configuration.rules.sessions_max);
+    let connections = logins + ftp.map_or(0, ftp::Server::connections_max);
+    let host = carrier::open_host(via, connections, carrier::LOGINS)?;
+    if let Some(host) = &host {
+        ftp.into_iter().for_each(|ftp| ftp.use_host(host));
+        files.into_iter().for_each(|files| files.use_host(host));
+    }
+    Ok(host)
+}
+
+/// Running servers, shared by their tasks.
+pub(crate) struct Served {
+    /// User-space host that carries the connections; `None` for the kernel's network stack.
+    pub(crate) host: Option<Host>,
+    pub(crate) login_server: Option<Rc<LoginServer>>,
+    pub(crate) files: Option<Rc<tftp::Server>>,
+    pub(crate) ftp: Option<Rc<ftp::Server>>,
+}
+
+/// Opens the metrics endpoint.
+pub(crate) async fn serve_metrics(
+    address: metrics::EndpointSettings,
+    transfer_log: &Rc<TransferLog>,
+    served: &Served,
+    log: Log,
+) -> Result<()> {
+    let transfer_log = Rc::clone(transfer_log);
+    let login_server = served.login_server.clone();
+    let files = served.files.clone();
+    let ftp = served.ftp.clone();
+    let text = move || {
+        let traffic = [
+            login_server
+                .as_ref()
+                .map(|login_server| login_server.admission().traffic(ServerProtocol::Telnet)),
+            files.as_ref().map(|files| files.traffic()),
+            ftp.as_ref().map(|ftp| ftp.traffic()),
+        ];
+        let traffic: Vec<_> = traffic.into_iter().flatten().collect();
+        transfer_log.metrics().text(&traffic)
+    };
+    let (at, attended) = metrics::serve(address, text).await?;
+    log.write(&ServeEvent::Metrics { at });
+    tokio::task::spawn_local(attended);
+    Ok(())
+}
+
+/// Runs the servers until the process is terminated or one of them fails.
+pub(crate) async fn run_servers(
+    served: Served,
+    flags: Flags,
+    registry: Arc<MeterRegistry>,
+    log: Log,
+) -> Result<()> {
+    let Served { host, login_server, files, ftp } = &served;
+    let _shown = host
+        .as_ref()
+        .map(|host| registry.register_block("own TCP/IP stack", host.shared_counters()));
+    let mut services = JoinSet::new();
+    if let Some(files) = files {
+        services.spawn_local(Rc::clone(files).serve());
+    }
+    if let Some(ftp) = ftp {
+        services.spawn_local(Rc::clone(ftp).serve());
+    }
+    if let Some(login_server) = login_server {
+        services.spawn_local(listen(Rc::clone(login_server), host.clone()));
+    }
+    let ended_service = tokio::select! {
+        result = until_terminated(|| reload(&flags, &served, log)) => result,
+        Some(result) = services.join_next() => result?,
+    };
+    if let Some(login_server) = login_server {
+        let sessions = login_server.admission().sessions();
+        login_server.log.write(&ServeEvent::Closing { sessions });
+    }
+    if let Some(files) = files {
+        files.close().await;
+    }
+    if let Some(ftp) = ftp {
+        ftp.close().await;
+    }
+    if let Some(host) = host {
+        // Data that is still queued would be lost with the host.
+        _ = tokio::time::timeout(DRAIN_TIMEOUT, host.drained()).await;
+    }
+    ended_service
+}
+
+/// Rereads the configuration and the user files, and applies the settings that can change at run
+/// time.
+pub(crate) fn reload(flags: &Flags, served: &Served, log: Log) {
+    let file = || -> Result<File> {
+        let file = flags.config.as_deref().map(File::read).transpose();
+        file.map(Option::unwrap_or_default)
+    };
+    if let Some(ftp) = &served.ftp {
+        ftp.reload(
+            file()
+                .and_then(|file| ftp_settings(flags, &file)?.context("the [ftp] table is missing")),
+        );
+    }
+    if let Some(login_server) = &served.login_server {
+        log.write(&match file().and_then(|file| prepare_logins(flags, file)) {
+            Ok(login_state) => {
+                login_server.apply_reloadable(login_state);
+                ServeEvent::ReloadedLogins
+            }
+            Err(error) => ServeEvent::NotReloaded { why: format!("{error:#}") },
+        });
+    }
+}
+
+/// Waits for SIGINT or SIGTERM. Calls `on_hangup` for each SIGHUP, which never ends the server.
+pub(crate) async fn until_terminated(on_hangup: impl Fn()) -> Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
+    loop {
+        tokio::select! {
+            result = tokio::signal::ctrl_c() => return Ok(result?),
+            _ = terminate.recv() => return Ok(()),
+            _ = hang_up.recv() => on_hangup(),
+        }
+    }
+}

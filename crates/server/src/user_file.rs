@@ -1,0 +1,165 @@
+//! File of users: a TOML file with one table per user. The key `password` is common to all kinds of
+//! servers; each kind of server adds its own keys.
+//!
+//! ```toml
+//! [mike]
+//! password = "$argon2id$v=19$..."   # from `plumb serve --hash-password`
+//! ```
+//!
+//! The file belongs to the user that runs the server; a file accessible to others is rejected.
+
+use super::suggest;
+use anyhow::{Context, Result, bail};
+use argon2::password_hash::phc::PasswordHash;
+use argon2::{Argon2, PasswordHasher, PasswordVerifier};
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// Entry of one user.
+pub(super) trait UserEntry: Clone + DeserializeOwned {
+    /// Returns the password hash as written in the file.
+    fn password(&self) -> &str;
+
+    /// Checks the name and the entry for requirements that apply only to this kind of server.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if the entry is invalid.
+    fn check(&self, _name: &str) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// All users of one server.
+#[derive(Debug)]
+pub(super) struct UserFile<A> {
+    accounts: BTreeMap<String, A>,
+    /// Hash that is checked for unknown names, so that checking an unknown name takes as long as
+    /// checking a known name.
+    placeholder_hash: String,
+}
+
+impl<A: UserEntry> UserFile<A> {
+    /// Reads a file of users.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the file cannot be read, is accessible to others, or is invalid.
+    pub(super) fn read(path: &Path) -> Result<Self> {
+        let path_text = path.display();
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read user file {path_text}"))?;
+        let mode = std::fs::metadata(path)?.permissions().mode();
+        if mode & 0o007 != 0 {
+            bail!("user file {path_text} is accessible to others: run chmod o-rwx {path_text}");
+        }
+        Self::parse(&text).with_context(|| format!("invalid user file {path_text}"))
+    }
+
+    /// Parses a file of users.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the text is invalid.
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        let accounts: BTreeMap<String, A> =
+            toml::from_str(text).map_err(|error| suggest::with_suggestion(&error))?;
+        for (name, account) in &accounts {
+            if PasswordHash::new(account.password()).is_err() {
+                bail!(
+                    "the password of {} is not a hash: create one with plumb serve --hash-password",
+                    name.escape_debug()
+                );
+            }
+            account.check(name)?;
+        }
+        Ok(Self { accounts, placeholder_hash: hash(b"placeholder")? })
+    }
+
+    /// Returns whether there is a user of this name.
+    pub(super) fn contains(&self, name: &str) -> bool {
+        self.accounts.contains_key(name)
+    }
+
+    /// Returns the entries of all users.
+    pub(super) fn accounts(&self) -> impl Iterator<Item = &A> {
+        self.accounts.values()
+    }
+
+    /// Returns the name and the entry of `name` if the password is correct. Takes tens of
+    /// milliseconds whether the user exists or not.
+    pub(super) fn authenticate(&self, name: Option<&str>, password: &[u8]) -> Option<(String, A)> {
+        let entry = name.and_then(|name| self.accounts.get_key_value(name));
+        let text = entry.map_or(self.placeholder_hash.as_str(), |(_, account)| account.password());
+        let hash = PasswordHash::new(text).ok()?;
+        let is_correct = Argon2::default().verify_password(password, &hash).is_ok();
+        entry.filter(|_| is_correct).map(|(name, account)| (name.clone(), account.clone()))
+    }
+}
+
+/// Returns the hash of a password in the format of the file.
+///
+/// # Errors
+///
+/// Returns an error if the operating system provides no entropy.
+pub fn hash(password: &[u8]) -> Result<String> {
+    let hash: std::result::Result<PasswordHash, _> = Argon2::default().hash_password(password);
+    let hash = hash.map_err(|error| anyhow::anyhow!("cannot hash the password: {error}"))?;
+    Ok(hash.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Clone, Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct TestAccount {
+        password: String,
+        shelf: u8,
+    }
+
+    impl UserEntry for TestAccount {
+        fn password(&self) -> &str {
+            &self.password
+        }
+    }
+
+    #[test]
+    fn only_the_right_password_of_the_right_user_authenticates() {
+        let hash = hash(b"kon opelski").unwrap();
+        let text = format!("[mike]\npassword = \"{hash}\"\nshelf = 3\n");
+        let user_file = UserFile::<TestAccount>::parse(&text).unwrap();
+        let (name, account) = user_file.authenticate(Some("mike"), b"kon opelski").unwrap();
+        assert_eq!((name.as_str(), account.shelf), ("mike", 3));
+        assert!(user_file.authenticate(Some("mike"), b"kon").is_none());
+        assert!(user_file.authenticate(Some("mike"), b"").is_none());
+        assert!(user_file.authenticate(Some("kim"), b"kon opelski").is_none());
+        assert!(user_file.authenticate(Some("kim"), b"placeholder").is_none());
+        assert!(user_file.authenticate(None, b"kon opelski").is_none());
+    }
+
+    #[test]
+    fn a_plaintext_password_and_an_unknown_key_are_rejected() {
+        let plaintext = "[mike]\npassword = \"secret\"\nshelf = 3\n";
+        assert!(UserFile::<TestAccount>::parse(plaintext).is_err());
+        let hash = hash(b"x").unwrap();
+        let unknown_key = format!("[mike]\npassword = \"{hash}\"\nshelf = 3\nshell = 1\n");
+        assert!(UserFile::<TestAccount>::parse(&unknown_key).is_err());
+    }
+
+    #[test]
+    fn a_world_readable_file_is_rejected() {
+        let path = std::env::temp_dir().join(format!("plumb-users-{}", std::process::id()));
+        std::fs::write(&path, "").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let error = UserFile::<TestAccount>::read(&path).unwrap_err();
+        assert!(error.to_string().contains("chmod o-rwx"));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(UserFile::<TestAccount>::read(&path).is_ok());
+        std::fs::remove_file(&path).unwrap();
+    }
+}
