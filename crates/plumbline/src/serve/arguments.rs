@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     /// START_TLS policy for clients that connect in cleartext [default: offered, except on loopback
     /// addresses]
     #[arg(long, value_name = "off|offered|required", help_heading = heading::LOGIN)]
-    tls: Option<TlsArgument>,
+    tls: Option<StartTlsArgument>,
     /// Log in the users of this file instead of the system's users
     #[arg(long, value_name = "file", conflicts_with = "exec", help_heading = heading::LOGIN)]
     users: Option<PathBuf>,
@@ -123,7 +123,7 @@ pub(super) struct FtpArguments {
     /// TLS policy for clients that connect in cleartext [default: offered]
     #[arg(long, value_name = "off|offered|required", requires = "ftp",
           help_heading = heading::FTP)]
-    ftp_tls: Option<TlsArgument>,
+    ftp_tls: Option<ProtectionArgument>,
     /// Serve the users of this file instead of anonymous users
     #[arg(long, value_name = "file", requires = "ftp", help_heading = heading::FTP)]
     ftp_users: Option<PathBuf>,
@@ -145,33 +145,44 @@ pub(super) struct TftpArguments {
     tftp_listen: Vec<SocketAddr>,
 }
 
-/// TLS policy for clients that connect in cleartext.
+/// START_TLS policy for clients that connect in cleartext.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum TlsArgument {
-    /// TLS is not available.
+enum StartTlsArgument {
+    /// START_TLS is not offered.
     Off,
-    /// Clients may use TLS.
+    /// START_TLS is offered; clients that do not support it continue in cleartext.
     Offered,
-    /// Clients must use TLS.
+    /// Clients that do not support START_TLS are rejected.
     Required,
 }
 
-impl From<TlsArgument> for StartTls {
-    fn from(argument: TlsArgument) -> Self {
+impl From<StartTlsArgument> for StartTls {
+    fn from(argument: StartTlsArgument) -> Self {
         match argument {
-            TlsArgument::Off => Self::Off,
-            TlsArgument::Offered => Self::Offered,
-            TlsArgument::Required => Self::Required,
+            StartTlsArgument::Off => Self::Off,
+            StartTlsArgument::Offered => Self::Offered,
+            StartTlsArgument::Required => Self::Required,
         }
     }
 }
 
-impl From<TlsArgument> for Protection {
-    fn from(argument: TlsArgument) -> Self {
+/// TLS policy of FTP sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum ProtectionArgument {
+    /// TLS is not available.
+    Off,
+    /// Clients may use TLS.
+    Offered,
+    /// TLS is required for logins and for data connections.
+    Required,
+}
+
+impl From<ProtectionArgument> for Protection {
+    fn from(argument: ProtectionArgument) -> Self {
         match argument {
-            TlsArgument::Off => Self::Off,
-            TlsArgument::Offered => Self::Offered,
-            TlsArgument::Required => Self::Required,
+            ProtectionArgument::Off => Self::Off,
+            ProtectionArgument::Offered => Self::Offered,
+            ProtectionArgument::Required => Self::Required,
         }
     }
 }
