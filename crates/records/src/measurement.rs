@@ -255,7 +255,7 @@ impl Echo {
 
     /// Returns the spread of each layer as a sentence; `None` if it is unknown.
     #[must_use]
-    pub(crate) fn spread_sentence(&self) -> Option<String> {
+    pub fn spread_sentence(&self) -> Option<String> {
         let spreads = self.layer_spreads.iter().map(|spread| {
             let low = duration(spread.low_ns);
             let high = duration(spread.high_ns);
@@ -367,30 +367,6 @@ impl Screenful {
     pub fn total_ns(&self) -> u64 {
         self.request_to_last_ns.unwrap_or(self.first_to_last_ns)
     }
-
-    /// Returns the rows to display. The wait for the first byte has a row of its own, and is not
-    /// included in the row of the remote host.
-    #[must_use]
-    pub fn rows(&self) -> Vec<SplitRow> {
-        let remote_layer = Layer::RemoteHostAndNetwork;
-        let mut rows = Vec::new();
-        for part in &self.layers {
-            let wait_ns = match (part.layer == remote_layer, self.first_byte_wait_ns) {
-                (true, Some(wait_ns)) => wait_ns.min(part.ns),
-                _ => 0,
-            };
-            if wait_ns > 0 {
-                let time = LayerTime { layer: remote_layer, ns: wait_ns };
-                rows.push(SplitRow {
-                    name: "wait for the first byte",
-                    short_name: "first byte",
-                    time,
-                });
-            }
-            rows.push(LayerTime { layer: part.layer, ns: part.ns - wait_ns }.into());
-        }
-        rows
-    }
 }
 
 /// Contents of a recording.
@@ -436,23 +412,6 @@ pub struct LayerTime {
     pub layer: Layer,
     /// Time, ns.
     pub ns: u64,
-}
-
-/// One row of a time split: a layer, or a part of a layer with its own name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SplitRow {
-    /// Text for display, at most 24 characters.
-    pub name: &'static str,
-    /// Text of at most 11 characters for narrow output.
-    pub short_name: &'static str,
-    /// Layer and its time.
-    pub time: LayerTime,
-}
-
-impl From<LayerTime> for SplitRow {
-    fn from(time: LayerTime) -> Self {
-        Self { name: time.layer.text(), short_name: time.layer.short_text(), time }
-    }
 }
 
 /// Layers that the time of an echo or a screenful is charged to, from the bottom of the stack up.
@@ -511,19 +470,6 @@ impl Layer {
             Self::Terminal => "terminal",
             Self::RunQueue => "waiting for a processor",
             Self::RemoteHostAndNetwork => "remote host and network",
-        }
-    }
-
-    /// Returns a text of at most 11 characters for narrow output.
-    #[must_use]
-    pub(crate) const fn short_text(self) -> &'static str {
-        match self {
-            Self::InterruptOrSystemCall => "int/syscall",
-            Self::TcpFixed => "TCP fixed",
-            Self::TcpPerByte => "TCP by byte",
-            Self::RunQueue => "processor",
-            Self::RemoteHostAndNetwork => "remote",
-            _ => self.text(),
         }
     }
 }
@@ -706,19 +652,6 @@ mod tests {
         assert!(sentence.contains("median of 3 echoes"), "{sentence}");
         let expected = format!("range of each layer: {}", layer.text());
         assert!(sentence.contains(&expected), "{sentence}");
-    }
-
-    #[test]
-    fn the_wait_for_the_first_byte_is_separate_from_the_remote_host() {
-        let mut screenful = Measurement::from_json(SAMPLE).unwrap().screenful.unwrap();
-        screenful.request_to_last_ns = Some(1_410_000);
-        screenful.first_byte_wait_ns = Some(60_000);
-        let rows = screenful.rows();
-        let last = rows.iter().rev().take(2).map(|row| (row.name, row.time.ns));
-        let expected =
-            [("remote host and network", 1_060_000), ("wait for the first byte", 60_000)];
-        assert!(last.eq(expected), "{rows:?}");
-        assert_eq!(rows.iter().map(|row| row.time.ns).sum::<u64>(), screenful.total_ns());
     }
 
     #[test]

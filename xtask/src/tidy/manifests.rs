@@ -10,22 +10,23 @@ const DOCUMENT: &str = "docs/dependencies.md";
 
 /// The order of the crates: each crate of the workspace, and the crates of the workspace on which it
 /// may depend outside its tests.
-const CRATES: [(&str, &[&str]); 11] = [
+const CRATES: [(&str, &[&str]); 12] = [
     ("net", &[]),
     ("protocols", &["net"]),
     ("records", &[]),
+    ("report", &["records"]),
     ("os", &["net"]),
     ("carrier", &["net", "os"]),
     ("simulator", &["net", "protocols"]),
-    ("plumbline", &["net", "protocols", "os", "carrier", "records", "simulator"]),
+    ("plumbline", &["net", "protocols", "os", "carrier", "records", "report", "simulator"]),
     ("test-support", &[]),
     ("conformance", &["net"]),
     ("examples", &["net", "os"]),
-    ("xtask", &["net", "protocols", "os", "records", "simulator"]),
+    ("xtask", &["net", "protocols", "os", "records", "report", "simulator"]),
 ];
 
 /// Crates whose engines or data do no I/O over a network and read no clock.
-const PURE: [&str; 4] = ["net", "protocols", "records", "simulator"];
+const PURE: [&str; 5] = ["net", "protocols", "records", "report", "simulator"];
 
 /// Libraries that a pure crate may not use outside its tests: they reach the operating system.
 const SYSTEM_LIBRARIES: [&str; 4] = ["libc", "rustix", "socket2", "tokio"];

@@ -5,8 +5,8 @@ use crate::files::ftp::{FailureStage, ProbeError};
 use carrier::NoAddress;
 use records::Measurement;
 use records::accuracy::Accuracy;
-use records::html::Section;
 use records::measures::AttemptOutcome;
+use report::html::Section;
 
 /// Results of a successful try.
 #[derive(Debug)]

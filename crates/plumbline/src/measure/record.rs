@@ -15,13 +15,13 @@ use os::load::{Machine, load_average};
 use os::socket::TcpInfo;
 use records::arrivals::{self, LineRate};
 use records::calendar::Moment;
-use records::html::waterfall::{Span, Waterfall};
 use records::measurement::{
     Echo, HostInfo, Phases, PromptKind, SCHEMA, Screenful, ScreenfulMethod, TcpStats,
 };
 use records::nominal::{self, Transit};
 use records::split_error::{EmptyIntervals, SplitError};
 use records::{Layer, Measurement, statistics, verdict};
+use report::html::waterfall::{Span, Waterfall};
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -6,7 +6,7 @@
 
 use records::calendar::Moment;
 use records::format;
-use records::table::Table;
+use report::table::Table;
 use serde_json::{Map, Value, json};
 
 /// Content of a cell.
@@ -143,7 +143,7 @@ impl Grid {
                 visible.map(|(cell, (_, unit))| cell.to_text(unit.map_or(1.0, |unit| unit.1))),
             );
         }
-        let paragraph = |sentence: &String| records::table::wrap(sentence, width).join("\n") + "\n";
+        let paragraph = |sentence: &String| report::table::wrap(sentence, width).join("\n") + "\n";
         let notes: String = self.notes.iter().map(paragraph).collect();
         paragraph(&self.title) + &table.render(width) + &notes
     }

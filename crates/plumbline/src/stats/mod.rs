@@ -296,7 +296,7 @@ fn report(arguments: &Arguments, store: &Store, filter: &Filter, width: usize) -
     {
         let incomplete_count = records::format::count(all - selected);
         let sentence = format!("{incomplete_count} more did not complete (plumb stats outcomes).");
-        text.push_str(&format!("\n{}\n", records::table::wrap(&sentence, width).join("\n")));
+        text.push_str(&format!("\n{}\n", report::table::wrap(&sentence, width).join("\n")));
     }
     Ok(text)
 }

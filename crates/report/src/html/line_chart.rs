@@ -2,8 +2,8 @@
 
 use super::push_figure;
 use super::svg::{Svg, Ticks, Window, fit, width_of};
-use crate::format::UNKNOWN;
 use crate::table::Table;
+use records::format::UNKNOWN;
 
 const TOP_MARGIN: f64 = 34.0;
 const BOTTOM_MARGIN: f64 = 46.0;

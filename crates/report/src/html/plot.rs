@@ -5,8 +5,8 @@
 
 use super::push_figure;
 use super::svg::{Svg, Window, fit, width_of};
-use crate::format::count;
 use crate::table::Table;
+use records::format::count;
 
 const TOP_MARGIN: f64 = 12.0;
 const BOTTOM_MARGIN: f64 = 46.0;

@@ -1,7 +1,7 @@
 //! A report as one self-contained HTML file: no script, no font, no external URL.
 //!
 //! The page's content security policy permits nothing but its own style. All text is escaped on
-//! output ([`crate::escape::html`]) and written only into text nodes and quoted attributes. Names
+//! output ([`records::escape::html`]) and written only into text nodes and quoted attributes. Names
 //! of elements, attributes and classes are constants. Each chart is drawn twice, for a wide and for
 //! a narrow window, because scaling an image down also shrinks its letters. The style displays one
 //! of the two drawings. Below each chart is a table of its values.
@@ -14,11 +14,11 @@ pub mod waterfall;
 
 mod svg;
 
-use crate::escape;
 use crate::table::{Align, Table};
 use layer_stack::LayerStack;
 use line_chart::LineChart;
 use plot::Plot;
+use records::escape;
 use std::fmt::Write;
 use waterfall::Waterfall;
 

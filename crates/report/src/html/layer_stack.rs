@@ -3,9 +3,9 @@
 
 use super::svg::{Svg, Window, fit, layer_class, width_of};
 use super::{element, push_table};
-use crate::format::{UNKNOWN, duration, share};
-use crate::measurement::{Layer, LayerTime};
 use crate::table::Table;
+use records::format::{UNKNOWN, duration, share};
+use records::measurement::{Layer, LayerTime};
 
 const ROW_HEIGHT: f64 = 62.0;
 const BAR_HEIGHT: f64 = 30.0;
