@@ -1,8 +1,8 @@
 //! Shares of the layers: one bar for each total, and a table that serves as the legend and lists
 //! the values.
 
+use super::elements::{element, push_table};
 use super::svg::{Svg, Window, fit, layer_class, width_of};
-use super::{element, push_table};
 use crate::table::Table;
 use records::format::{UNKNOWN, duration, share};
 use records::measurement::{Layer, LayerTime};

@@ -1,6 +1,6 @@
 //! Line charts with two axes that both start at 0 and a label at the end of each line.
 
-use super::push_figure;
+use super::elements::push_figure;
 use super::svg::{Svg, Ticks, Window, fit, width_of};
 use crate::table::Table;
 use records::format::UNKNOWN;

@@ -1,6 +1,6 @@
 //! Spans over one time axis: name, bar, duration.
 
-use super::push_figure;
+use super::elements::push_figure;
 use super::svg::{Svg, Ticks, Window, fit, layer_class, width_of};
 use crate::table::Table;
 use records::format::duration;
