@@ -5,7 +5,6 @@
 
 mod export;
 mod filter;
-mod grid;
 mod knee;
 #[cfg(test)]
 mod tests;
@@ -15,11 +14,11 @@ use crate::exit::{self, Failure, print_error};
 use crate::heading;
 use anyhow::{Context, Result, anyhow, bail};
 use filter::Selection;
-use grid::Grid;
 use os::state_directory::state_directory;
 use records::aggregate::{Aggregate, Extreme};
 use records::store::{DivisionAxis, Filter, Source, Store, StoreError, Subset, TransferContent};
 use records::transfer::{Outcome, Transfer, xferlog};
+use report::table::Grid;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
