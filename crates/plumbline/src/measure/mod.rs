@@ -48,8 +48,6 @@ pub(crate) use progress::ProgressLine;
 pub(crate) use prompt::Prompts;
 pub(crate) use record::{Carrier, Circumstances, measurement, waterfall};
 
-pub(crate) use record::rfc_3339;
-
 use crate::exit::{self, Failure, print_error};
 use crate::files::url;
 use anyhow::{Context, Result};

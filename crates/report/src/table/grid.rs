@@ -248,10 +248,7 @@ impl Cell {
             Self::Count(count) | Self::Share(count, _) => json!(count),
             Self::Figure(figure) => json!(figure),
             Self::Duration(ns) => json!(ns),
-            Self::Moment(unix_ns) => {
-                let moment = Moment::of(*unix_ns);
-                json!(format!("{}T{}Z", moment.date(), moment.time()))
-            }
+            Self::Moment(unix_ns) => json!(Moment::of(*unix_ns).rfc_3339()),
             Self::Unknown => Value::Null,
         }
     }
