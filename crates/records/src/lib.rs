@@ -27,4 +27,7 @@ pub mod store;
 pub mod transfer;
 pub mod verdict;
 
-pub use measurement::{Layer, LayerTime, Measurement};
+mod layer;
+
+pub use layer::{Layer, LayerTime};
+pub use measurement::Measurement;

@@ -126,7 +126,8 @@ const FILE_NAME: &str = "plumbline-report.html";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use records::measurement::{Layer, LayerTime, Screenful};
+    use records::measurement::Screenful;
+    use records::{Layer, LayerTime};
     use report::bar_chart::{Charset, Style};
 
     fn laboratory() -> Laboratory {

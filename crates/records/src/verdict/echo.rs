@@ -19,7 +19,7 @@ use super::observation::{Echoes, Observation, Path, TRAIN_PACE_NS};
 use super::round_trip_waits::{INITIAL_SEGMENTS, KERNEL_DELAY_NS};
 use super::traffic::serial_ns;
 use crate::format::{count, duration};
-use crate::measurement::{Layer, LayerTime};
+use crate::layer::{Layer, LayerTime};
 use crate::statistics;
 
 /// Returns the minimum round-trip time of the network, ns. The connection time may include a wait

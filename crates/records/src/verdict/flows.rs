@@ -10,7 +10,7 @@ use super::observation::{Direction, Flow, Observation, Path};
 use super::traffic::{Stall, burst_rate_bps, gaps, rate_bps, serial_ns, span_ns, stalls};
 use super::{losses, lower_bound, rates, round_trip_waits};
 use crate::format::{count, duration};
-use crate::measurement::Layer;
+use crate::layer::Layer;
 use crate::statistics;
 
 /// A flow under analysis.

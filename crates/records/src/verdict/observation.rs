@@ -6,7 +6,7 @@
 //! of the connection.
 
 use super::files::FileSession;
-use crate::measurement::LayerTime;
+use crate::layer::LayerTime;
 use crate::{arrivals, sizes, statistics};
 
 /// Interval between the keys of [`Observation::echo_train`], ns.

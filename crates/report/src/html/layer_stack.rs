@@ -5,7 +5,7 @@ use super::elements::{element, push_table};
 use super::svg::{Svg, Window, fit, layer_class, width_of};
 use crate::table::Table;
 use records::format::{UNKNOWN, duration, share};
-use records::measurement::{Layer, LayerTime};
+use records::{Layer, LayerTime};
 
 const ROW_HEIGHT: f64 = 62.0;
 const BAR_HEIGHT: f64 = 30.0;

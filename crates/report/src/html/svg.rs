@@ -1,7 +1,7 @@
 //! SVG drawing: a few shapes, escaped text, and axis ticks.
 
+use records::Layer;
 use records::escape;
-use records::measurement::Layer;
 use std::fmt::Write;
 
 /// Window width for which a chart is drawn.

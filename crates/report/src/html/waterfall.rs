@@ -3,8 +3,8 @@
 use super::elements::push_figure;
 use super::svg::{Svg, Ticks, Window, fit, layer_class, width_of};
 use crate::table::Table;
+use records::Layer;
 use records::format::duration;
-use records::measurement::Layer;
 
 const TOP_MARGIN: f64 = 8.0;
 const BAR_HEIGHT: f64 = 16.0;
