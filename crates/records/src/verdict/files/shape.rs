@@ -7,7 +7,7 @@
 //! With segmentation offload a link also delivers several segments at once, but each burst after
 //! the transmission time of its own bytes.
 
-use super::data::has_losses;
+use super::lost_segments::has_losses;
 use super::observed::FileTransfer;
 use crate::prediction::Model;
 use crate::statistics;
@@ -29,6 +29,9 @@ const JUMP_BYTES: u64 = 3_000;
 const MIN_PAUSE_NS: u64 = 4_000_000;
 /// Segment size that every host accepts, used if it is unknown.
 const DEFAULT_MSS: u64 = 536;
+
+/// A link is full if its packets take at least this percentage of the data's time.
+pub(super) const FULL_PERCENT: u64 = 60;
 
 /// A silence in the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
