@@ -649,8 +649,15 @@ mod tests {
         }
 
         #[test]
-        fn no_text_causes_a_panic(json in any::<String>()) {
-            let _ = Measurement::from_json(&json);
+        fn a_damaged_record_that_is_still_read_survives_a_round_trip(
+            at in any::<proptest::sample::Index>(), byte in b' '..=b'~',
+        ) {
+            let mut json = SAMPLE.as_bytes().to_vec();
+            let at = at.index(json.len());
+            json[at] = byte;
+            if let Ok(record) = Measurement::from_json(&String::from_utf8_lossy(&json)) {
+                prop_assert_eq!(Measurement::from_json(&record.to_json()), Ok(record));
+            }
         }
     }
 }

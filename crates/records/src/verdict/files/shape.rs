@@ -380,13 +380,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arbitrary_arrivals_do_not_panic(raw: Vec<(u64, u64)>, trip: u64, mss: Option<u64>) {
+        fn the_minimum_time_of_any_data_includes_its_time_on_the_link(raw: Vec<(u64, u64)>, trip: u64, mss: Option<u64>) {
             let arrivals = raw.into_iter().map(|(at_ns, bytes)| Arrival { at_ns, bytes }).collect();
             let mut transfer = transfer(arrivals);
             transfer.tcp.rcv_mss = mss;
             let shape = TransferShape::of(&transfer, trip);
-            _ = (shape.line_ns(), shape.pauses_ns(), shape.min_ns(trip));
-            _ = bytes_per_period(&transfer.arrivals, trip);
+            prop_assert!(shape.min_ns(trip) >= shape.line_ns());
+            let periods = bytes_per_period(&transfer.arrivals, trip);
+            let of_periods: u128 = periods.into_iter().map(u128::from).sum();
+            let all: u128 = transfer.arrivals.iter().map(|one| u128::from(one.bytes)).sum();
+            prop_assert!(of_periods <= all);
+            _ = shape.pauses_ns();
         }
     }
 }
