@@ -29,19 +29,21 @@ pub enum Cell {
 }
 
 /// Name of a unit, and the size of the unit in base units, such as `("kbit", 1e3)`.
-pub type Unit = (&'static str, f64);
+type NamedUnit = (&'static str, f64);
 
 /// Units of a number of bits. The base unit is the bit.
-pub const BITS: &[Unit] = &[("Gbit", 1e9), ("Mbit", 1e6), ("kbit", 1e3), ("bit", 1.0)];
+pub const BITS: &[NamedUnit] = &[("Gbit", 1e9), ("Mbit", 1e6), ("kbit", 1e3), ("bit", 1.0)];
 /// Units of a rate. The base unit is bit/s.
-pub const RATES: &[Unit] = &[("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3), ("bit/s", 1.0)];
+pub const RATES: &[NamedUnit] =
+    &[("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3), ("bit/s", 1.0)];
 /// Units of CPU time per bit: s/Mbit as in RFC 573, and s/GB for current rates. The base unit is
 /// s/bit.
-pub const COSTS: &[Unit] = &[("s/Mbit", 1e-6), ("s/GB", 1.0 / 8e9)];
+pub const COSTS: &[NamedUnit] = &[("s/Mbit", 1e-6), ("s/GB", 1.0 / 8e9)];
 /// Units of CPU time per bit, as in RFC 573's table III. The base unit is s/bit.
-pub const CPU_TIMES_PER_BIT: &[Unit] = &[("µs/bit", 1e-6), ("ns/bit", 1e-9), ("ps/bit", 1e-12)];
+pub const CPU_TIMES_PER_BIT: &[NamedUnit] =
+    &[("µs/bit", 1e-6), ("ns/bit", 1e-9), ("ps/bit", 1e-12)];
 /// Units of the cost of a bit. The base unit is a price per bit.
-pub const PRICES: &[Unit] = &[("a Mbit", 1e-6), ("a GB", 1.0 / 8e9)];
+pub const PRICES: &[NamedUnit] = &[("a Mbit", 1e-6), ("a GB", 1.0 / 8e9)];
 
 #[derive(Clone, Debug)]
 struct Column {
@@ -49,7 +51,7 @@ struct Column {
     key: &'static str,
     /// Header in text.
     header: &'static str,
-    units: &'static [Unit],
+    units: &'static [NamedUnit],
     is_text: bool,
     /// Whether narrow terminals omit the column.
     is_optional: bool,
@@ -109,7 +111,7 @@ impl Grid {
         mut self,
         key: &'static str,
         header: &'static str,
-        units: &'static [Unit],
+        units: &'static [NamedUnit],
     ) -> Self {
         self.columns.push(Column { key, header, units, is_text: false, is_optional: false });
         self
@@ -129,7 +131,7 @@ impl Grid {
     #[must_use]
     pub fn to_text(&self, width: usize) -> String {
         let is_visible = |column: &&Column| !column.is_optional || width >= 100;
-        let units: Vec<Option<Unit>> =
+        let units: Vec<Option<NamedUnit>> =
             self.columns.iter().enumerate().map(|(at, column)| self.unit(at, column)).collect();
         let mut table = Table::new();
         for (column, unit) in
@@ -155,7 +157,7 @@ impl Grid {
 
     /// Returns the unit of the column at `at`: the largest unit in which the greatest figure is at
     /// least 1.
-    fn unit(&self, at: usize, column: &Column) -> Option<Unit> {
+    fn unit(&self, at: usize, column: &Column) -> Option<NamedUnit> {
         let figures = self.rows.iter().filter_map(|row| match row.get(at) {
             Some(Cell::Figure(figure)) => Some(*figure),
             _ => None,

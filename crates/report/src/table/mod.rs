@@ -8,5 +8,5 @@ mod layout;
 
 pub(crate) use layout::MIN_WIDTH;
 
-pub use grid::{BITS, COSTS, CPU_TIMES_PER_BIT, Cell, Grid, PRICES, RATES, Unit};
+pub use grid::{BITS, COSTS, CPU_TIMES_PER_BIT, Cell, Grid, PRICES, RATES};
 pub use layout::{Align, Table, wrap};
