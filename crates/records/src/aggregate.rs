@@ -293,10 +293,22 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_merged_without_a_panic(
-            bytes in proptest::collection::vec(any::<u8>(), 0..100),
+        fn a_damaged_encoding_that_is_still_read_survives_a_round_trip(
+            measures in proptest::collection::vec(any_measures(), 0..20),
+            at in any::<proptest::sample::Index>(),
+            byte in any::<u8>(),
         ) {
-            let _ = Aggregate::default().merge_encoded(&bytes);
+            let mut aggregate = Aggregate::default();
+            (1..).zip(&measures).for_each(|(id, measures)| aggregate.add(id, measures));
+            let mut bytes = aggregate.encode();
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+            let mut damaged = Aggregate::default();
+            if damaged.merge_encoded(&bytes).is_some() {
+                let mut decoded = Aggregate::default();
+                prop_assert_eq!(decoded.merge_encoded(&damaged.encode()), Some(()));
+                prop_assert_eq!(decoded, damaged);
+            }
         }
     }
 }

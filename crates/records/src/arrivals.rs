@@ -199,13 +199,18 @@ mod tests {
         }
 
         #[test]
-        fn arbitrary_arrivals_do_not_panic(
+        fn any_arrivals_have_a_sequence_that_ends_with_all_bytes(
             raw in proptest::collection::vec((any::<u64>(), 0..1_u64 << 40), 0..40),
         ) {
             let arrivals: Vec<_> = raw.iter().map(|(at, bytes)| arrival(*at, *bytes)).collect();
-            _ = line_rate(&arrivals, 10);
-            _ = sequence(&arrivals);
-            _ = gaps_ns(&arrivals);
+            let sequence = sequence(&arrivals);
+            let bytes: u64 = arrivals.iter().map(|arrival| arrival.bytes).sum();
+            prop_assert_eq!(sequence.len(), arrivals.len() + 1);
+            prop_assert_eq!(sequence.last().map(|(_, bytes)| *bytes), Some(bytes));
+            let gaps = gaps_ns(&arrivals);
+            prop_assert_eq!(gaps.len(), arrivals.len().saturating_sub(1));
+            let pairs = line_rate(&arrivals, 10).map_or(0, |rate| rate.pairs);
+            prop_assert!(usize::try_from(pairs).unwrap() <= gaps.len());
         }
     }
 }

@@ -1,7 +1,9 @@
-//! Days and times of UTC from Unix time, and back.
+//! Days and times of UTC from Unix time, and back; the date-time of RFC 3339.
 //!
 //! The Gregorian calendar repeats every 400 years, which are 146,097 days. Internally a year begins
 //! in March, so that the leap day is its last day.
+
+use std::time::{SystemTime, UNIX_EPOCH};
 
 const NS_PER_S: u64 = 1_000_000_000;
 const SECONDS_PER_DAY: u64 = 86_400;
@@ -63,11 +65,27 @@ impl Moment {
         format!("{:02}:{:02}:{:02}", second / 3_600, second / 60 % 60, second % 60)
     }
 
+    /// Returns the date-time of RFC 3339 in UTC with a resolution of one second,
+    /// `2026-11-21T12:24:16Z`.
+    #[must_use]
+    pub fn rfc_3339(&self) -> String {
+        format!("{}T{}Z", self.date(), self.time())
+    }
+
     /// Returns the day of the week as three letters.
     #[must_use]
     pub(crate) fn weekday(&self) -> &'static str {
         let at = usize::try_from(self.days % 7).unwrap_or(0);
         WEEKDAYS.get(at).copied().unwrap_or_default()
+    }
+}
+
+impl From<SystemTime> for Moment {
+    /// Converts `time`. A time before 1970 is converted to the beginning of 1970, and a time after
+    /// the year 2554 to a time in that year, because Unix time in ns ends then.
+    fn from(time: SystemTime) -> Self {
+        let unix_time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self::of(u64::try_from(unix_time.as_nanos()).unwrap_or(u64::MAX))
     }
 }
 
@@ -93,12 +111,31 @@ pub fn day_start_unix_ns(year: u64, month: u8, day: u8) -> Option<u64> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::time::Duration;
 
     #[test]
     fn a_day_of_1973_is_converted() {
         let moment = Moment::of(114_274_874 * NS_PER_S);
         assert_eq!((moment.date(), moment.time()), ("1973-08-15".into(), "15:01:14".into()));
         assert_eq!(moment.weekday(), "Wed");
+    }
+
+    #[test]
+    fn times_are_formatted_as_in_rfc_3339() {
+        let text = |seconds| Moment::from(UNIX_EPOCH + Duration::from_secs(seconds)).rfc_3339();
+        assert_eq!(text(0), "1970-01-01T00:00:00Z");
+        assert_eq!(text(951_782_399), "2000-02-28T23:59:59Z");
+        assert_eq!(text(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(text(4_107_542_399), "2100-02-28T23:59:59Z");
+        assert_eq!(text(4_107_542_400), "2100-03-01T00:00:00Z");
+    }
+
+    #[test]
+    fn a_system_time_outside_the_range_is_clamped() {
+        let before = UNIX_EPOCH - Duration::from_secs(1);
+        assert_eq!(Moment::from(before).rfc_3339(), "1970-01-01T00:00:00Z");
+        let after = UNIX_EPOCH + Duration::from_secs(1 << 40);
+        assert_eq!(Moment::from(after).rfc_3339(), "2554-07-21T23:34:33Z");
     }
 
     #[test]

@@ -1,4 +1,8 @@
 //! Numbers formatted for display: durations, shares, counts, rates.
+//!
+//! Verdicts, causes and other sentences of this crate contain numbers, and so do the tables and
+//! charts that present the same records elsewhere. The format functions belong to this crate so
+//! that a sentence and a table display a value in the same form.
 
 /// Placeholder for an unknown figure.
 pub const UNKNOWN: &str = "-";
@@ -72,7 +76,7 @@ pub fn rate(bits_per_s: u64) -> String {
 
 /// Formats a known rate with [`rate`]; returns [`UNKNOWN`] for `None`.
 #[must_use]
-pub(crate) fn rate_or_unknown(bits_per_s: Option<u64>) -> String {
+pub fn rate_or_unknown(bits_per_s: Option<u64>) -> String {
     bits_per_s.map_or_else(|| UNKNOWN.to_owned(), rate)
 }
 

@@ -1,20 +1,18 @@
-//! Measurement records, their statistics, and reports: text for a terminal, and one HTML file.
+//! Measurement records, their statistics, and the conclusions from them: predictions, causes and
+//! verdicts.
 //!
-//! This crate does no I/O beyond its files, reads no clock and prints nothing: the caller measures,
-//! passes times as text, and prints the returned `String`. Untrusted text from the network is
-//! escaped only in this crate, see [`escape`]; tables and pages escape their contents themselves.
+//! This crate does no I/O beyond its files, reads no clock and prints nothing: the caller measures
+//! and passes times as text. A conclusion is a sentence; tables, charts and pages are made by other
+//! crates. Untrusted text from the network is escaped only by [`escape`].
 #![forbid(unsafe_code)]
 
 pub mod accuracy;
 pub mod aggregate;
 pub mod arrivals;
-pub mod bar_chart;
 pub mod calendar;
-pub mod charts;
 pub mod escape;
 pub mod format;
 pub mod histogram;
-pub mod html;
 pub mod journal;
 pub mod measurement;
 pub mod measures;
@@ -26,9 +24,10 @@ pub mod sizes;
 pub mod split_error;
 pub mod statistics;
 pub mod store;
-pub mod summary;
-pub mod table;
 pub mod transfer;
 pub mod verdict;
 
-pub use measurement::{Layer, LayerTime, Measurement};
+mod layer;
+
+pub use layer::{Layer, LayerTime};
+pub use measurement::Measurement;

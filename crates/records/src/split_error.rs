@@ -6,7 +6,7 @@
 //! the clock, once for each measured time and once for the total.
 
 use crate::format::{count, duration, share};
-use crate::measurement::{Layer, LayerTime};
+use crate::layer::{Layer, LayerTime};
 use crate::statistics;
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! Exact statistics of complete sample sets, and the split of a time among the layers.
 
-use crate::measurement::{Layer, LayerTime};
+use crate::layer::{Layer, LayerTime};
 
 /// Returns the nearest-rank percentile of `samples_ns` (in any order), or `None` without samples.
 ///

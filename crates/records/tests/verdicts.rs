@@ -56,7 +56,19 @@ fn layers(total_ns: u64, parts: &[(Layer, u64)]) -> Vec<LayerTime> {
 
 /// Returns the verdict, wrapped to 80 columns.
 fn verdict_text(measured: &Measurement) -> String {
-    records::table::wrap(&verdict(measured), 80).join("\n")
+    let mut text = String::new();
+    let mut column = 0;
+    for word in verdict(measured).split(' ') {
+        let length = word.chars().count();
+        if column > 0 {
+            let is_full = column + 1 + length > 80;
+            text.push(if is_full { '\n' } else { ' ' });
+            column = if is_full { 0 } else { column + 1 };
+        }
+        text.push_str(word);
+        column += length;
+    }
+    text
 }
 
 fn tcp(rtt_ns: u64, retransmissions: u64) -> TcpStats {

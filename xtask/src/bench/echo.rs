@@ -12,7 +12,7 @@ use super::{Report, Section, Verdict};
 use anyhow::Result;
 use records::format::UNKNOWN;
 use records::statistics::median;
-use records::table::Table;
+use report::table::Table;
 use serde_json::{Value, json};
 
 /// Largest accepted ratio of the echo time over path (ii), `plumb login`, to that over path (i),

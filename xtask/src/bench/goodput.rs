@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use net::time::Duration;
 use net::transport::tcp::Congestion;
 use records::format::UNKNOWN;
-use records::table::{Table, wrap};
+use report::table::{Table, wrap};
 use serde_json::{Value, json};
 use simulator::goodput::{Failure, Outcome, Trial};
 use std::fmt::Write as _;

@@ -17,7 +17,7 @@ use super::{Report, Section, Verdict};
 use anyhow::Result;
 use records::format::UNKNOWN;
 use records::statistics::median;
-use records::table::Table;
+use report::table::Table;
 use serde_json::{Value, json};
 
 /// Largest ratio of a time with the meter to the time without.

@@ -25,7 +25,7 @@ mod terminal;
 mod typing;
 mod verdict;
 
-use ::records::table::Table;
+use ::report::table::Table;
 use anyhow::{Context, Result, bail};
 use conditions::{Conditions, ProgramSet};
 use serde_json::Value;
@@ -265,7 +265,7 @@ impl Report {
             _ = write!(text, "\n{}\n\n{}", section.heading, section.table.render(WIDTH));
         }
         text.push('\n');
-        for line in self.notes.iter().flat_map(|note| ::records::table::wrap(note, WIDTH)) {
+        for line in self.notes.iter().flat_map(|note| ::report::table::wrap(note, WIDTH)) {
             text.push_str(&line);
             text.push('\n');
         }

@@ -15,7 +15,7 @@ use super::typing::{Amount, SEED, TypedSession, plumb, type_interleaved};
 use anyhow::{Context, Result};
 use net::rng::Rng;
 use os::process::Program;
-use records::table::Table;
+use report::table::Table;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::process::{Command, Stdio};

@@ -22,7 +22,7 @@ use os::schedule::processor_time;
 use os::socket;
 use protocols::telnet::{Event, Telnet, UserSettings};
 use records::statistics::percentile;
-use records::table::Table;
+use report::table::Table;
 use serde_json::json;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;

@@ -22,7 +22,7 @@ use os::process::Program;
 use os::readiness::{PollFd, PollFlags, Wake, wait};
 use os::socket;
 use records::format::UNKNOWN;
-use records::table::Table;
+use report::table::Table;
 use serde_json::{Value, json};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

@@ -6,7 +6,7 @@ use super::source::{Source, is_name};
 const FUNCTION_LINES_MAX: usize = 70;
 
 /// Crates with engines: the same inputs and the same seed must give the same run.
-const ENGINES: [&str; 4] = ["net", "protocols", "simulator", "records"];
+const ENGINES: [&str; 5] = ["net", "protocols", "simulator", "records", "report"];
 
 /// The only crates that may print, and the directory of examples.
 const MAY_PRINT: [&str; 3] = ["plumbline", "xtask", "examples"];

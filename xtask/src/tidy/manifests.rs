@@ -10,10 +10,11 @@ const DOCUMENT: &str = "docs/dependencies.md";
 
 /// The order of the crates: each crate of the workspace, and the crates of the workspace on which it
 /// may depend outside its tests.
-const CRATES: [(&str, &[&str]); 13] = [
+const CRATES: &[(&str, &[&str])] = &[
     ("net", &[]),
     ("protocols", &["net"]),
     ("records", &[]),
+    ("report", &["records"]),
     ("os", &["net"]),
     ("carrier", &["net", "os"]),
     ("transfer", &["net", "protocols", "os", "carrier", "records"]),
@@ -21,16 +22,26 @@ const CRATES: [(&str, &[&str]); 13] = [
     ("simulator", &["net", "protocols"]),
     (
         "plumbline",
-        &["net", "protocols", "os", "carrier", "transfer", "server", "records", "simulator"],
+        &[
+            "net",
+            "protocols",
+            "os",
+            "carrier",
+            "transfer",
+            "server",
+            "records",
+            "report",
+            "simulator",
+        ],
     ),
     ("test-support", &[]),
     ("conformance", &["net"]),
     ("examples", &["net", "os"]),
-    ("xtask", &["net", "protocols", "os", "records", "simulator"]),
+    ("xtask", &["net", "protocols", "os", "records", "report", "simulator"]),
 ];
 
 /// Crates whose engines or data do no I/O over a network and read no clock.
-const PURE: [&str; 4] = ["net", "protocols", "records", "simulator"];
+const PURE: [&str; 5] = ["net", "protocols", "records", "report", "simulator"];
 
 /// Libraries that a pure crate may not use outside its tests: they reach the operating system.
 const SYSTEM_LIBRARIES: [&str; 4] = ["libc", "rustix", "socket2", "tokio"];

@@ -1,6 +1,6 @@
 //! Two personal computers of 1982 in virtual time: the first part of the demonstration.
 
-use records::html::figure_6_1::{Curve, packet_bits};
+use report::html::figure_6_1::{Curve, packet_bits};
 use simulator::Stuck;
 use simulator::tm233::{self, Content};
 use std::time::Duration;

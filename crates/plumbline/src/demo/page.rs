@@ -4,13 +4,14 @@ use super::laboratory::{
     ECHO_1982_NS, Laboratory, RATE_BPS, SCREENFUL_1982_NS, SCREENFUL_1982_PACKETS,
 };
 use anyhow::{Context, Result};
+use records::Measurement;
 use records::format::{UNKNOWN, count, count_or_unknown, duration, duration_or_unknown};
-use records::html::figure_6_1::figure_6_1;
-use records::html::waterfall::Waterfall;
-use records::html::{Report, Section};
-use records::summary::{FIRST_TO_LAST, REQUEST_TO_LAST};
-use records::table::Table;
-use records::{Measurement, summary};
+use report::html::figure_6_1::figure_6_1;
+use report::html::waterfall::Waterfall;
+use report::html::{Report, Section};
+use report::summary;
+use report::summary::{FIRST_TO_LAST, REQUEST_TO_LAST};
+use report::table::Table;
 use simulator::table::Origin;
 use std::path::{Path, PathBuf};
 
@@ -125,8 +126,9 @@ const FILE_NAME: &str = "plumbline-report.html";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use records::bar_chart::{Charset, Style};
-    use records::measurement::{Layer, LayerTime, Screenful};
+    use records::measurement::Screenful;
+    use records::{Layer, LayerTime};
+    use report::bar_chart::{Charset, Style};
 
     fn laboratory() -> Laboratory {
         Laboratory {

@@ -2,7 +2,7 @@
 
 use super::pictures;
 use super::today::Today;
-use records::table::{Table as Layout, wrap};
+use report::table::{Table as Layout, wrap};
 use serde_json::json;
 use simulator::picture::Picture;
 use simulator::table::{Census, Extent, Figure, Origin, Row, Table};

@@ -10,8 +10,8 @@
 use anyhow::{Context, Result, ensure};
 use records::statistics::median;
 use records::store::Filter;
-use records::table::{Table, wrap};
 use records::transfer::{Command as TransferCommand, Outcome, Role, Transfer, Type};
+use report::table::{Table, wrap};
 use serde_json::{Value, json};
 use simulator::rfc594::TRANSFERS;
 use simulator::table::Origin;

@@ -5,7 +5,7 @@
 //! return without a line feed moves to the start of the line; the characters of the line remain
 //! until they are overwritten.
 
-use crate::measure::rfc_3339;
+use records::calendar::Moment;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -71,7 +71,7 @@ struct LogLine {
 impl LogLine {
     fn end(&mut self) {
         if self.has_times {
-            self.complete.push_str(&rfc_3339(SystemTime::now()));
+            self.complete.push_str(&Moment::from(SystemTime::now()).rfc_3339());
             self.complete.push(' ');
         }
         self.complete.extend(self.characters.drain(..));

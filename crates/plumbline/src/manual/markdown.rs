@@ -3,7 +3,7 @@
 use super::PROGRAM;
 use super::pages::{ManualEntry, Note, Page};
 use clap::{Arg, Command};
-use records::table::wrap;
+use report::table::wrap;
 
 /// Maximum number of columns.
 const COLUMNS: usize = 120;

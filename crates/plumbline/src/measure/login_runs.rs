@@ -17,8 +17,8 @@ use carrier::{
 };
 use net::time::{Duration, Instant};
 use os::clock::Calibration;
-use records::html::Section;
 use records::measures::AttemptOutcome;
+use report::html::Section;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::SystemTime;

@@ -48,14 +48,12 @@ pub(crate) use progress::ProgressLine;
 pub(crate) use prompt::Prompts;
 pub(crate) use record::{Carrier, Circumstances, measurement, waterfall};
 
-pub(crate) use record::rfc_3339;
-
 use crate::exit::{self, Failure, print_error};
 use anyhow::{Context, Result};
 use os::tty::{self, RawMode};
-use records::bar_chart::{Charset, Style};
-use records::html::Section;
-use records::summary;
+use report::bar_chart::{Charset, Style};
+use report::html::Section;
+use report::summary;
 use series::{Series, SeriesResult};
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;

@@ -4,8 +4,8 @@ use crate::exit::Failure;
 use carrier::NoAddress;
 use records::Measurement;
 use records::accuracy::Accuracy;
-use records::html::Section;
 use records::measures::AttemptOutcome;
+use report::html::Section;
 use transfer::ftp::probe::{FailureStage, ProbeError};
 
 /// Results of a successful try.

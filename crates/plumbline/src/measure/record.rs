@@ -15,16 +15,16 @@ use os::load::{Machine, load_average};
 use os::socket::TcpInfo;
 use records::arrivals::{self, LineRate};
 use records::calendar::Moment;
-use records::html::waterfall::{Span, Waterfall};
 use records::measurement::{
     Echo, HostInfo, Phases, PromptKind, SCHEMA, Screenful, ScreenfulMethod, TcpStats,
 };
 use records::nominal::{self, Transit};
 use records::split_error::{EmptyIntervals, SplitError};
 use records::{Layer, Measurement, statistics, verdict};
+use report::html::waterfall::{Span, Waterfall};
 use std::fmt;
 use std::net::SocketAddr;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 /// Carrier of the session.
 #[derive(Clone, Debug)]
@@ -152,7 +152,7 @@ pub(crate) fn empty_record(target: String, via: String, started_at: SystemTime) 
         target,
         address: None,
         via,
-        started_at: rfc_3339(started_at),
+        started_at: Moment::from(started_at).rfc_3339(),
         host: host(),
         phases: Phases::default(),
         echo: None,
@@ -391,29 +391,10 @@ pub(super) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Returns a time in UTC in the format of RFC 3339, with a resolution of one second.
-pub(crate) fn rfc_3339(time: SystemTime) -> String {
-    let unix_time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let moment = Moment::of(u64::try_from(unix_time.as_nanos()).unwrap_or(u64::MAX));
-    format!("{}T{}Z", moment.date(), moment.time())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn text(seconds: u64) -> String {
-        rfc_3339(UNIX_EPOCH + Duration::from_secs(seconds))
-    }
-
-    #[test]
-    fn times_are_formatted_as_in_rfc_3339() {
-        assert_eq!(text(0), "1970-01-01T00:00:00Z");
-        assert_eq!(text(951_782_399), "2000-02-28T23:59:59Z");
-        assert_eq!(text(951_782_400), "2000-02-29T00:00:00Z");
-        assert_eq!(text(4_107_542_399), "2100-02-28T23:59:59Z");
-        assert_eq!(text(4_107_542_400), "2100-03-01T00:00:00Z");
-    }
+    use std::time::UNIX_EPOCH;
 
     #[test]
     fn a_run_without_results_has_a_record_of_unknown_values() {

@@ -7,7 +7,7 @@ use super::login_runs::{Location, Logins};
 use super::login_session::Login;
 use super::observed;
 use super::outcome::{TryFailure, TryResults};
-use super::record::{empty_record, nanos, rfc_3339};
+use super::record::{empty_record, nanos};
 use super::recorded;
 use super::running;
 use super::schedule::Schedule;
@@ -19,6 +19,7 @@ use net::Instant;
 use os::clock::Monotonic;
 use os::readiness::{self, PollFd, PollFlags};
 use records::Measurement;
+use records::calendar::Moment;
 use records::measurement::HostInfo;
 use records::measures::{Attempt, AttemptOutcome, Measures};
 use std::path::Path;
@@ -239,7 +240,7 @@ fn measure_recording(path: &Path) -> Result<Result<TryResults, TryFailure>> {
     let started_at = started_at.unwrap_or(UNIX_EPOCH);
     let name = path.display().to_string();
     let mut record = empty_record(name, "recording".to_owned(), started_at);
-    record.started_at = rfc_3339(started_at);
+    record.started_at = Moment::from(started_at).rfc_3339();
     // The recording may come from another machine, so this machine is not described.
     record.host = HostInfo::default();
     record.echo = found.echo;

@@ -10,7 +10,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
 use records::format::count;
-use records::table::wrap;
+use report::table::wrap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 

@@ -2,7 +2,7 @@
 
 use carrier::meters::{Figures, MeterReport, Primitive, Readings, RecentWindow};
 use records::format::{UNKNOWN, count, duration, duration_or_unknown};
-use records::table::Table;
+use report::table::Table;
 
 /// Minimum width of the table, in characters, for a column with the mean.
 const MEAN_MIN_WIDTH: usize = 50;

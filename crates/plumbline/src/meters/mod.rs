@@ -8,7 +8,7 @@ use crate::heading;
 use anyhow::{Context, Result, anyhow};
 use carrier::meters::{MeterReport, request_process_report, request_report, running_processes};
 use records::format::duration;
-use records::table::Table;
+use report::table::Table;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -5,7 +5,6 @@
 
 mod export;
 mod filter;
-mod grid;
 mod knee;
 #[cfg(test)]
 mod tests;
@@ -15,10 +14,10 @@ use crate::exit::{self, Failure, print_error};
 use crate::heading;
 use anyhow::{Context, Result, anyhow, bail};
 use filter::Selection;
-use grid::Grid;
 use records::aggregate::{Aggregate, Extreme};
 use records::store::{DivisionAxis, Filter, Source, Store, StoreError, Subset, TransferContent};
 use records::transfer::{Outcome, Transfer, xferlog};
+use report::table::Grid;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -286,7 +285,7 @@ fn report(arguments: &Arguments, store: &Store, filter: &Filter, width: usize) -
     {
         let incomplete_count = records::format::count(all - selected);
         let sentence = format!("{incomplete_count} more did not complete (plumb stats outcomes).");
-        text.push_str(&format!("\n{}\n", records::table::wrap(&sentence, width).join("\n")));
+        text.push_str(&format!("\n{}\n", report::table::wrap(&sentence, width).join("\n")));
     }
     Ok(text)
 }

@@ -4,13 +4,13 @@
 //! the table of get and send by byte size and type. The other tables are not in these papers:
 //! percentiles, limiting factors, rate by size with the knee, cost, and outcomes.
 
-use super::grid::{BITS, COSTS, CPU_TIMES_PER_BIT, Cell, Grid, PRICES, RATES};
 use super::knee::knee_sentence;
 use records::aggregate::{Aggregate, MIN_FASTEST_NS};
 use records::calendar::Moment;
 use records::histogram::Histogram;
 use records::store::{Key, Subset};
 use records::transfer::{Command, Outcome, Role, Transfer, TransferLimit, Type, derived};
+use report::table::{BITS, COSTS, CPU_TIMES_PER_BIT, Cell, Grid, PRICES, RATES};
 
 /// Prices of an hour of CPU time and of a gigabyte.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

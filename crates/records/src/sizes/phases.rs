@@ -111,11 +111,7 @@ fn after(mark_ns: u64, ns: u64) -> u64 {
 /// Returns the transfer of median time among the transfers of `bytes` bytes in `direction`. It
 /// represents them: its phases are displayed.
 #[must_use]
-pub(crate) fn median_sample(
-    samples: &[Sample],
-    direction: Direction,
-    bytes: u64,
-) -> Option<&Sample> {
+pub fn median_sample(samples: &[Sample], direction: Direction, bytes: u64) -> Option<&Sample> {
     let mut candidates: Vec<&Sample> = samples
         .iter()
         .filter(|one| one.direction == direction && one.bytes == bytes && !one.is_partial)

@@ -1,9 +1,10 @@
 //! Adding transfers to the store: their rows, their details, and their contribution to the
 //! roll-ups.
 
-use super::query::{NARROW_COLUMNS, split_narrow_row};
+use super::database::Store;
 use super::rollup::{Cell, Class, measures, start_unix_ns};
-use super::{Store, StoreError};
+use super::rollup_table;
+use super::store_error::StoreError;
 use crate::aggregate::{Aggregate, Measures};
 use crate::transfer::{Transfer, compact};
 use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
@@ -100,47 +101,8 @@ fn write(
             cells.entry(cell).or_default().add(id.cast_unsigned(), &measures);
         }
     }
-    write_cells(transaction, cells)?;
+    rollup_table::merge(transaction, cells)?;
     Ok(appended)
-}
-
-/// Rebuilds all roll-ups from the rows.
-pub(super) fn rebuild_rollups(transaction: &Transaction<'_>) -> Result<(), StoreError> {
-    let mut cells: BTreeMap<Cell, Box<Aggregate>> = BTreeMap::new();
-    let mut select = transaction.prepare(&format!("SELECT {NARROW_COLUMNS} FROM transfer t"))?;
-    let mut rows = select.query([])?;
-    while let Some(row) = rows.next()? {
-        let (row_key, measures) = split_narrow_row(row)?;
-        let id = row.get::<_, i64>(0)?.cast_unsigned();
-        for cell in Cell::of(row_key.class, row_key.host, row_key.user) {
-            cells.entry(cell).or_default().add(id, &measures);
-        }
-    }
-    transaction.execute("DELETE FROM rollup", [])?;
-    write_cells(transaction, cells)
-}
-
-/// Merges the aggregates of `cells` into the aggregates in the store.
-fn write_cells(
-    transaction: &Transaction<'_>,
-    cells: BTreeMap<Cell, Box<Aggregate>>,
-) -> Result<(), StoreError> {
-    let mut select =
-        transaction.prepare_cached("SELECT tally FROM rollup WHERE view = ?1 AND key = ?2")?;
-    let mut replace =
-        transaction.prepare_cached("INSERT OR REPLACE INTO rollup VALUES (?1, ?2, ?3)")?;
-    for (cell, mut aggregate) in cells {
-        let view = cell.view as u8;
-        let key = cell.key();
-        let mut rows = select.query(params![view, key])?;
-        if let Some(row) = rows.next()? {
-            let bytes = row.get_ref(0)?.as_blob().map_err(|_| StoreError::Damaged)?;
-            aggregate.merge_encoded(bytes).ok_or(StoreError::Damaged)?;
-        }
-        drop(rows);
-        replace.execute(params![view, key, aggregate.encode()])?;
-    }
-    Ok(())
 }
 
 /// Returns the number of a string, assigning one if needed; the empty string has number 0.

@@ -1,6 +1,7 @@
 //! Import from the journal into the store: the new lines of each segment, each record once.
 
-use super::{Store, StoreError};
+use super::database::Store;
+use super::store_error::StoreError;
 use crate::journal::{Segment, read_lines, segments};
 use crate::transfer::Transfer;
 use rusqlite::{OptionalExtension, Transaction, params};

@@ -4,11 +4,13 @@
 //! most one of host, user and size. Otherwise the narrow rows are read, which takes some seconds
 //! for ten million rows. Both sources give exactly the same result.
 
-use super::rollup::{Cell, Class, UNKNOWN_DAY, UNKNOWN_SIZE, View};
-use super::{Store, StoreError};
-use crate::aggregate::{Aggregate, Measures};
+use super::database::Store;
+use super::narrow_row::{NARROW_COLUMNS, RowKey, split_narrow_row};
+use super::rollup::{Cell, UNKNOWN_DAY, UNKNOWN_SIZE, View};
+use super::store_error::StoreError;
+use crate::aggregate::Aggregate;
 use crate::calendar::NS_PER_DAY;
-use crate::transfer::{Command, Outcome, Role, Transfer, TransferLimit, Type, compact};
+use crate::transfer::{Command, Outcome, Role, Transfer, Type, compact};
 use rusqlite::{Row, params_from_iter};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -50,10 +52,6 @@ impl TransferContent {
         is_listing == (self == Self::Listings)
     }
 }
-
-/// Columns of table `transfer` (alias `t`) that [`split_narrow_row`] reads.
-pub(super) const NARROW_COLUMNS: &str = "t.id, t.start_unix_ns, t.host, t.user, t.role, t.command,
-     t.representation, t.byte_size, t.outcome, t.bits, t.real_ns, t.cpu_ns, t.limited";
 
 /// Property by which transfers are divided into subsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -129,13 +127,6 @@ struct Resolved<'a> {
     filter: &'a Filter,
     hosts: Option<BTreeSet<u32>>,
     users: Option<BTreeSet<u32>>,
-}
-
-/// Properties of one cell or transfer that queries filter by.
-pub(super) struct RowKey {
-    pub(super) class: Class,
-    pub(super) host: u32,
-    pub(super) user: u32,
 }
 
 /// Sort key of a subset within its axis.
@@ -407,26 +398,6 @@ impl Resolved<'_> {
         }
         (text, values)
     }
-}
-
-/// Splits a row of [`NARROW_COLUMNS`] into the filter properties and the values that are added to
-/// an aggregate.
-pub(super) fn split_narrow_row(row: &Row<'_>) -> Result<(RowKey, Measures), StoreError> {
-    let number = |at| Ok::<_, StoreError>(row.get::<_, Option<i64>>(at)?.map(i64::cast_unsigned));
-    let day = number(1)?.and_then(|start| u32::try_from(start / NS_PER_DAY).ok());
-    let bits = number(9)?;
-    let class = Class {
-        day: day.unwrap_or(UNKNOWN_DAY),
-        role: row.get(4)?,
-        command: row.get(5)?,
-        representation: row.get(6)?,
-        byte_size: row.get(7)?,
-        outcome: row.get(8)?,
-        size: super::rollup::size_class(bits),
-    };
-    let limit = TransferLimit::from_code(row.get(12)?);
-    let measures = Measures { bits, real_ns: number(10)?, cpu_ns: number(11)?, limit };
-    Ok((RowKey { class, host: row.get(2)?, user: row.get(3)? }, measures))
 }
 
 fn decoded(row: &Row<'_>, at: usize) -> Result<Transfer, StoreError> {

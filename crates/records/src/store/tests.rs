@@ -10,8 +10,9 @@ use crate::transfer::tests::{
 };
 use crate::transfer::{Command, Identifier, Outcome, Role, Text, Transfer};
 use proptest::prelude::*;
+use rusqlite::Connection;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 

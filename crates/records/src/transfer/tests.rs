@@ -270,24 +270,41 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_read_as_a_line_without_a_panic(text in any::<String>()) {
-        let _ = Transfer::from_line(&text);
-    }
-
-    #[test]
-    fn a_damaged_line_is_read_without_a_panic(
+    fn a_damaged_line_that_is_still_read_survives_a_round_trip(
         transfer in any_transfer(), at in any::<proptest::sample::Index>(), byte in 0..0x80_u8,
     ) {
         let mut line = transfer.to_line().into_bytes();
         let at = at.index(line.len());
         line[at] = byte;
-        let _ = Transfer::from_line(&String::from_utf8_lossy(&line));
+        if let Ok(damaged) = Transfer::from_line(&String::from_utf8_lossy(&line)) {
+            let read = Transfer::from_line(&damaged.to_line()).unwrap();
+            if read.identity.truncated == damaged.identity.truncated {
+                prop_assert_eq!(read, damaged);
+            }
+        }
+    }
+
+    #[test]
+    fn a_damaged_store_encoding_that_is_still_read_survives_a_round_trip(
+        transfer in any_transfer(), at in any::<proptest::sample::Index>(), byte in any::<u8>(),
+    ) {
+        let mut bytes = compact::encode(&transfer);
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        if let Some(damaged) = compact::decode(&bytes) {
+            prop_assert_eq!(compact::decode(&compact::encode(&damaged)), Some(damaged));
+        }
     }
 
     #[test]
     fn derived_values_of_any_record_are_computed_without_a_panic(transfer in any_transfer()) {
         let _ = (transfer.limit(), transfer.rate_bps(), transfer.cpu_fs_per_bit());
+    }
+
+    #[test]
+    fn any_record_is_one_line_of_eighteen_fields_in_an_xferlog(transfer in any_transfer()) {
         let line = xferlog::line(&transfer);
         prop_assert_eq!(line.matches('\n').count(), 1);
+        prop_assert_eq!(line.split_whitespace().count(), 18);
     }
 }

@@ -282,8 +282,12 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_unescaped_without_a_panic(text in any::<String>()) {
-            unescaped(&text);
+        fn pieces_of_escapes_are_unescaped_to_bytes_that_are_restored(
+            text in r"(\\|\\x|\\u\{|\}|[0-9a-f]{1,6}|.){0,20}",
+        ) {
+            let bytes = unescaped(&text);
+            prop_assert!(bytes.len() <= text.len());
+            prop_assert_eq!(unescaped(&escaped(&bytes)), bytes);
         }
 
         #[test]

@@ -7,49 +7,18 @@
 //!
 //! The wait for the local processor is measured for each echo, and is subtracted before any other
 //! rule is applied.
-//!
-//! A late echo is due to a lost packet or a pausing program. TCP distinguishes these two causes. If
-//! the program pauses, its host still acknowledges the keys: in the whole session nothing is
-//! retransmitted, and no data arrives out of order.
 
 use super::cause::{Cause, CauseKind, Operation};
-use super::half_duplex;
-use super::losses::{TIMER_NS, confirmed_losses, lateness_ns};
+use super::late_echoes::late_echoes;
+use super::local_software::{is_local_software, sum_of};
 use super::observation::{Echoes, Observation, Path, TRAIN_PACE_NS};
+use super::round_trip::round_trip_ns;
 use super::round_trip_waits::{INITIAL_SEGMENTS, KERNEL_DELAY_NS};
 use super::traffic::serial_ns;
+use super::{flow_causes, half_duplex};
 use crate::format::{count, duration};
-use crate::measurement::{Layer, LayerTime};
+use crate::layer::Layer;
 use crate::statistics;
-
-/// Returns the minimum round-trip time of the network, ns. The connection time may include a wait
-/// for the local processor, and TCP's estimate may include the remote host.
-pub(super) fn round_trip_ns(observed: &Observation) -> Option<u64> {
-    let path = &observed.path;
-    [path.min_rtt_ns, path.rtt_ns, observed.steps.connect_ns].into_iter().flatten().min()
-}
-
-/// Returns the round-trip time of TCP alone, ns: the connection time may include a lost packet.
-pub(super) fn tcp_round_trip_ns(observed: &Observation) -> Option<u64> {
-    let path = &observed.path;
-    let shortest = observed.echo.as_ref().and_then(|echo| echo.samples_ns.iter().min().copied());
-    [path.min_rtt_ns, path.rtt_ns, shortest].into_iter().flatten().min()
-}
-
-/// Returns the sum of the `layers` for which `is_included` is true.
-pub(super) fn sum_of(layers: &[LayerTime], is_included: impl Fn(Layer) -> bool) -> u64 {
-    let included = layers.iter().filter(|part| is_included(part.layer));
-    included.fold(0, |sum, part| sum.saturating_add(part.ns))
-}
-
-/// Returns whether a layer is local software. System calls are excluded, because the kernel may
-/// work for a remote host on the same machine in them.
-pub(super) const fn is_local_software(layer: Layer) -> bool {
-    !matches!(
-        layer,
-        Layer::Line | Layer::InterruptOrSystemCall | Layer::RunQueue | Layer::RemoteHostAndNetwork
-    )
-}
 
 /// Returns the causes that delay the echoes of keys.
 pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
@@ -64,7 +33,7 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
         causes.push(turns);
         return causes;
     }
-    let is_disordered = super::flows::is_disordered(observed);
+    let is_disordered = flow_causes::is_disordered(observed);
     if let Some(late) = late_echoes(observed, &net_ns, median_ns) {
         // If packets are occasionally lost, later keys only wait for the retransmission of the lost
         // packets.
@@ -108,7 +77,7 @@ fn line_ns(observed: &Observation, echo: &Echoes) -> u64 {
     let bytes = KEY_BYTES + path.header_bytes.unwrap_or(Path::HEADER_BYTES);
     // `serial_ns` assumes eight bits per byte, so its result is scaled.
     let serial_line = path.line_bps.zip(Some(path.line_bits_per_byte.unwrap_or(10)));
-    let observed_line = || super::flows::line_bps(observed).map(|rate| (rate, 8));
+    let observed_line = || flow_causes::line_bps(observed).map(|rate| (rate, 8));
     let Some((rate, bits)) = serial_line.or_else(observed_line) else { return 0 };
     KEY_PACKETS.saturating_mul(serial_ns(bytes, rate)).saturating_mul(bits) / 8
 }
@@ -200,90 +169,6 @@ pub(super) fn has_processor_wait(echo: &Echoes) -> bool {
 
 /// Light in fiber takes 5 µs per kilometer, in each direction.
 const FIBER_ROUND_TRIP_NS_PER_KM: u64 = 10_000;
-/// Late echoes are reported if there are at least as many as all echoes divided by this number;
-/// fewer may be coincidence.
-const MIN_LATE_DIVISOR: usize = 200;
-
-/// Returns whether some echoes were late, as with packet loss.
-pub(super) fn has_late_echoes(observed: &Observation) -> bool {
-    let Some(echo) = &observed.echo else { return false };
-    let net_ns = echo.without_own_wait_ns();
-    let median_ns = statistics::median(&net_ns);
-    median_ns.is_some_and(|median_ns| {
-        late_echoes(observed, &net_ns, median_ns)
-            .is_some_and(|cause| cause.kind != CauseKind::Pauses)
-    })
-}
-
-/// Minimum number of late echoes without a retransmission that exclude coincidence.
-const MIN_LATE_ECHOES: usize = 3;
-
-/// Returns the average cost of late echoes: due to lost packets or, if none was lost in the
-/// session, due to a pausing program.
-fn late_echoes(observed: &Observation, net_ns: &[u64], median_ns: u64) -> Option<Cause> {
-    let echo = observed.echo.as_ref()?;
-    // Typed keys alternate with keys that erase them, so a regular pause may affect only one of the
-    // two kinds. For example, a pause at every tenth answer may delay none of the typed keys.
-    let mut all = lateness_ns(net_ns);
-    all.extend(lateness_ns(&echo.erasures_ns));
-    let late: Vec<u64> = all.iter().copied().filter(|ns| *ns > 0).collect();
-    // A single late echo may be coincidence, so it counts only if TCP retransmitted a segment
-    // between the first echo and the last.
-    let is_lossy = confirmed_losses(&echo.counts).is_some_and(|lost| lost > 0);
-    let min_late = if is_lossy { 1 } else { 2 };
-    if late.len() < min_late || late.len() * MIN_LATE_DIVISOR < all.len() {
-        return None;
-    }
-    let late_sum_ns = late.iter().fold(0_u64, |sum, ns| sum.saturating_add(*ns));
-    let gain_ns = late_sum_ns / u64::try_from(all.len()).unwrap_or(u64::MAX).max(1);
-    let samples = all.len();
-    let longest_late = duration(late.iter().max().map_or(0, |ns| median_ns.saturating_add(*ns)));
-    // An echo carries the acknowledgment of its key, so the loss of an echo causes a retransmission
-    // of the key.
-    let is_never_retransmitted =
-        confirmed_losses(&echo.counts) == Some(0) && late.len() >= MIN_LATE_ECHOES;
-    let has_losses = super::flows::has_losses(observed).is_none_or(|lossy| lossy);
-    let Late { kind, subject, advice } = match has_losses && !is_never_retransmitted {
-        false => late_by_pauses(),
-        true => late_by_loss(&late),
-    };
-    Some(Cause {
-        kind,
-        operation: Operation::Echo,
-        cost_ns: gain_ns,
-        gain_ns,
-        total_ns: median_ns.saturating_add(gain_ns),
-        subject: subject.to_owned(),
-        advice: format!("{} of {samples} echoes took up to {longest_late}, {advice}", late.len()),
-    })
-}
-
-/// The reason why echoes were late.
-struct Late {
-    kind: CauseKind,
-    subject: &'static str,
-    advice: &'static str,
-}
-
-fn late_by_loss(late: &[u64]) -> Late {
-    let typical = statistics::median(late).unwrap_or(0);
-    Late {
-        kind: if typical >= TIMER_NS { CauseKind::RetransmissionTimeouts } else { CauseKind::Loss },
-        subject: "Occasional packet loss",
-        advice: "until a timeout retransmitted a segment. Find the link that drops packets; with \
-                 tail loss probes (RFC 8985) on both hosts a repair takes two round trips",
-    }
-}
-
-const fn late_by_pauses() -> Late {
-    Late {
-        kind: CauseKind::Pauses,
-        subject: "Occasional pausing of the remote program",
-        advice: "although the remote TCP acknowledged the keys and none was retransmitted. Check \
-                 the load and swapping there, and what the program waits for",
-    }
-}
-
 /// Output in the send buffer of the remote host is mentioned if its delay is at least the
 /// additional time of an echo divided by this number.
 const MIN_HELD_DIVISOR: u64 = 5;
@@ -333,7 +218,7 @@ fn processor_wait_during_output(
 /// the link is known.
 pub(super) fn first_flight_ns(observed: &Observation) -> Option<u64> {
     let mss_bytes = observed.path.mss_bytes.unwrap_or(Path::ETHERNET_MSS);
-    let rate_bps = super::flows::line_bps(observed)?;
+    let rate_bps = flow_causes::line_bps(observed)?;
     Some(serial_ns(INITIAL_SEGMENTS * mss_bytes, rate_bps))
 }
 
@@ -346,7 +231,7 @@ fn queue_under_load(observed: &Observation, idle_ns: u64) -> Option<Cause> {
         return Some(cause);
     }
     // A queue forms only in front of a full link.
-    if super::flows::fills_the_line(observed) == Some(false) {
+    if flow_causes::fills_the_line(observed) == Some(false) {
         return None;
     }
     // On a slow link the first flight of any sender causes a delay of this length, which is due to

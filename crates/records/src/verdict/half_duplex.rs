@@ -16,8 +16,8 @@
 //! answers, for example at a login prompt.
 
 use super::cause::{Cause, CauseKind, Operation};
-use super::echo::round_trip_ns;
 use super::observation::Observation;
+use super::round_trip::round_trip_ns;
 use crate::format::duration;
 use crate::statistics;
 

@@ -6,10 +6,11 @@
 //! which counts as a loss only if the session had other losses.
 
 use super::cause::{Cause, CauseKind, Operation};
-use super::flows::{View, lost_request_ns, sum_ns};
-use super::observation::{Direction, Echoes, Flow, FlowCounts, Observation, Path};
+use super::flow::{Direction, Flow, FlowCounts};
+use super::flow_view::View;
+use super::observation::{Echoes, Observation, Path};
 use super::round_trip_waits::{INITIAL_SEGMENTS, largest_around, long_ns};
-use super::traffic::Stall;
+use super::traffic::{Stall, sum_ns};
 use crate::format::{count, duration};
 use crate::statistics;
 
@@ -36,6 +37,19 @@ pub(super) fn is_lossy_while_typing(observed: &Observation) -> bool {
     let Some(Echoes { counts, .. }) = &observed.echo else { return false };
     let lost = confirmed_losses(counts).unwrap_or(0);
     lost.saturating_add(counts.out_of_order_in.unwrap_or(0)) > 0
+}
+
+/// Returns whether packets were lost in the session, according to the local TCP; `None` if there
+/// are no counts.
+pub(super) fn has_losses(observed: &Observation) -> Option<bool> {
+    let flows = [&observed.screenful, &observed.screenful_delayed_ack].into_iter().flatten();
+    let flows = flows.chain(&observed.transfers);
+    let is_lossy_here = flows.clone().any(is_lossy);
+    let echo = observed.echo.as_ref().map(|echo| &echo.counts);
+    let counts = flows.map(|flow| &flow.counts).chain(echo);
+    let confirmed_losses: Vec<u64> = counts.filter_map(confirmed_losses).collect();
+    (!confirmed_losses.is_empty())
+        .then_some(is_lossy_here || confirmed_losses.iter().any(|count| *count > 0))
 }
 
 /// An exchange was delayed if it takes this many times the usual time plus [`LATE_NS`].
@@ -178,6 +192,21 @@ pub(super) fn reordering(view: &mut View<'_>) -> Option<Cause> {
     let subject = "Reordering on the path";
     let cause = view.cause(CauseKind::Reordering, sum_ns(&selected), subject, advice);
     view.assign_stalls(cause, &selected)
+}
+
+/// Returns whether the request for an incoming flow, or the first packet of the flow, was
+/// retransmitted. The signs are a retransmission by the local host, or packets that arrived out of
+/// order.
+pub(super) fn is_request_retransmitted(view: &View<'_>) -> bool {
+    let counts = &view.flow.counts;
+    let loss_counts = [counts.retransmissions, counts.out_of_order_in];
+    view.has_losses && loss_counts.into_iter().flatten().any(|count| count > 0)
+}
+
+/// Returns the cost of a lost request, ns.
+fn lost_request_ns(view: &View<'_>) -> u64 {
+    let first = view.flow.arrivals.first().filter(|_| is_request_retransmitted(view));
+    first.map_or(0, |first| first.at_ns.saturating_sub(view.trip_or_zero()))
 }
 
 /// Minimum wait that indicates a timeout, ns. On current hosts, timers expire 200 ms after the

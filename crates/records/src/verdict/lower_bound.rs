@@ -9,14 +9,38 @@
 //! packets): otherwise the connection may have sent much data before, and its congestion window may
 //! have grown.
 
-use super::cause::CauseKind;
-use super::flows::View;
-use super::observation::Direction;
+use super::cause::{Cause, CauseKind};
+use super::flow::Direction;
+use super::flow_view::View;
 use super::traffic::serial_ns;
 use crate::prediction::Model;
 
+impl View<'_> {
+    /// Makes a cause that stalled this flow for `cost_ns`. The gain is limited: without the cause,
+    /// the flow still takes the minimum time that the other known limits permit.
+    pub(super) fn cause(
+        &self,
+        kind: CauseKind,
+        cost_ns: u64,
+        subject: &str,
+        advice: String,
+    ) -> Cause {
+        let cost_ns = cost_ns.min(self.flow.elapsed_ns);
+        let lower_bound_ns = lower_bound_ns(self, kind);
+        Cause {
+            kind,
+            operation: self.operation,
+            cost_ns,
+            gain_ns: cost_ns.min(self.flow.elapsed_ns.saturating_sub(lower_bound_ns)),
+            total_ns: self.flow.elapsed_ns,
+            subject: subject.to_owned(),
+            advice,
+        }
+    }
+}
+
 /// Returns the minimum duration of the flow of `view` without `kind`, ns.
-pub(super) fn lower_bound_ns(view: &View<'_>, kind: CauseKind) -> u64 {
+fn lower_bound_ns(view: &View<'_>, kind: CauseKind) -> u64 {
     let flow = view.flow;
     let Some(trip_ns) = view.trip_ns else { return 0 };
     let is_link_cause =

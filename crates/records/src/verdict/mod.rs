@@ -8,13 +8,18 @@
 mod cause;
 mod echo;
 mod files;
-mod flows;
+mod flow;
+mod flow_causes;
+mod flow_view;
 mod half_duplex;
+mod late_echoes;
+mod local_software;
 mod losses;
 mod lower_bound;
 mod observation;
 mod rates;
 mod render_verdict;
+mod round_trip;
 mod round_trip_waits;
 mod steps;
 mod traffic;
@@ -22,10 +27,8 @@ mod unexplained;
 
 pub use cause::{Cause, CauseKind, Operation};
 pub use files::{Aborted, DataTcp, Exchange, FileSession, FileTransfer, Protocol};
-pub use observation::{
-    Answers, Arrival, Direction, Echoes, Flow, FlowCounts, Observation, Origin, Path, Steps,
-    TRAIN_PACE_NS, Unfinished,
-};
+pub use flow::{Arrival, Direction, Flow, FlowCounts, Origin};
+pub use observation::{Answers, Echoes, Observation, Path, Steps, TRAIN_PACE_NS, Unfinished};
 pub use render_verdict::{LoginLimit, MIN_SAMPLES, limit, verdict};
 
 pub(crate) use traffic::serial_ns;
@@ -42,7 +45,7 @@ pub fn causes(observed: &Observation) -> Vec<Cause> {
     }
     let mut candidates = steps::causes(observed);
     candidates.extend(echo::causes(observed));
-    candidates.extend(flows::causes(observed));
+    candidates.extend(flow_causes::causes(observed));
     let mut causes: Vec<Cause> = unexplained::unfinished(observed).into_iter().collect();
     causes.extend(cause::rank(without_consequences(candidates.clone())));
     if causes.is_empty() {

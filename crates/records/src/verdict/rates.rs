@@ -1,8 +1,9 @@
 //! Costs of the rate of the path: the link itself, headers of small packets, a token bucket.
 
 use super::cause::{Cause, CauseKind, Operation};
-use super::flows::View;
-use super::observation::{Direction, Flow, Observation, Path};
+use super::flow::{Direction, Flow};
+use super::flow_view::View;
+use super::observation::{Observation, Path};
 use super::traffic::{
     data_packets, evenness_percent, full_rate_bps, gaps, knee, rate_bps, serial_ns, span_ns,
 };

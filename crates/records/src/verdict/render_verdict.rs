@@ -15,7 +15,8 @@
 //! echoes. The connection time may include the wait for the local processor.
 
 use crate::format::{count, duration, share};
-use crate::measurement::{Layer, LayerTime, Measurement, Screenful};
+use crate::layer::{Layer, LayerTime};
+use crate::measurement::{Measurement, Screenful};
 
 /// Limiting factor of a login, in the order in which the rules are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! Waits for the peer: for an acknowledgment, or for a window.
 
 use super::cause::{Cause, CauseKind, Operation};
-use super::flows::{View, sum_ns};
-use super::observation::{Answers, Direction, Flow, Observation, Path};
-use super::traffic::{Stall, gaps, largest_arrival, window_bytes};
+use super::flow::{Direction, Flow};
+use super::flow_view::View;
+use super::observation::{Answers, Observation, Path};
+use super::traffic::{Stall, gaps, largest_arrival, sum_ns, window_bytes};
 use crate::format::{count, duration};
 use crate::statistics;
 

@@ -4,9 +4,10 @@
 //! host or the name server.
 
 use super::cause::{Cause, CauseKind, Operation};
-use super::echo::{round_trip_ns, tcp_round_trip_ns};
-use super::flows::{has_losses, is_disordered, line_bps};
+use super::flow_causes::{is_disordered, line_bps};
+use super::losses::has_losses;
 use super::observation::{Observation, Steps};
+use super::round_trip::{round_trip_ns, tcp_round_trip_ns};
 use crate::format::{count, duration};
 use crate::statistics;
 

@@ -5,7 +5,8 @@
 //! *stall*. A stall of about a round trip is a wait for a window (the local receive window or the
 //! congestion window); a longer stall has another cause.
 
-use super::observation::{Arrival, Flow, Path};
+use super::flow::{Arrival, Flow};
+use super::observation::Path;
 use crate::statistics;
 
 /// A wait between two arrivals beyond the transmission time of the later one.
@@ -126,6 +127,11 @@ pub(super) fn stalls(flow: &Flow, rate_bps: Option<u64>, min_ns: u64) -> Vec<Sta
         Stall { index, ns: u64::saturating_sub(gap, line_ns), bytes }
     };
     gaps(&flow.arrivals).map(to_stall).filter(|stall| stall.ns >= min_ns.max(1)).collect()
+}
+
+/// Returns the total length of `stalls`, ns.
+pub(super) fn sum_ns(stalls: &[Stall]) -> u64 {
+    stalls.iter().fold(0, |sum, stall| sum.saturating_add(stall.ns))
 }
 
 /// Returns the time from the first arrival to the last, ns.

@@ -9,10 +9,11 @@
 //! there is none.
 
 use super::cause::{Cause, CauseKind, Operation};
-use super::echo::{first_flight_ns, round_trip_ns};
-use super::flows::{fills_the_line, has_losses};
-use super::losses::lateness_ns;
+use super::echo::first_flight_ns;
+use super::flow_causes::fills_the_line;
+use super::losses::{has_losses, lateness_ns};
 use super::observation::{Observation, Path, Unfinished};
+use super::round_trip::round_trip_ns;
 use crate::format::{count, duration};
 use crate::statistics;
 

@@ -14,7 +14,7 @@ use crate::bench::{Report, Section, Verdict};
 use anyhow::{Context, Result, ensure};
 use net::time::Duration;
 use records::statistics::median;
-use records::table::Table;
+use report::table::Table;
 use serde_json::json;
 use std::io::{self, Write};
 

@@ -6,7 +6,7 @@ use crate::bench::rounds::{Ratio, Round, Rounds, micros, millis, seconds};
 use crate::bench::typing::Amount;
 use crate::bench::{Report, Section, Verdict};
 use records::format::UNKNOWN;
-use records::table::Table;
+use report::table::Table;
 use serde_json::{Value, json};
 
 /// Largest ratio of the echo time to that of the best third-party Telnet pair.

@@ -5,7 +5,7 @@ use crate::bench::Section;
 use crate::bench::rounds::Ratio;
 use records::format::UNKNOWN;
 use records::statistics::median;
-use records::table::Table;
+use report::table::Table;
 use serde_json::{Value, json};
 
 /// Throughput and cost in one direction.

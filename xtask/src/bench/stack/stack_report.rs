@@ -7,7 +7,7 @@ use crate::bench::conditions::ProgramSet;
 use crate::bench::rounds::{Ratio, micros};
 use crate::bench::{Report, Section};
 use records::format::{UNKNOWN, count};
-use records::table::Table;
+use report::table::Table;
 use serde_json::{Value, json};
 
 /// Results of all contenders.

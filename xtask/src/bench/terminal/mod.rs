@@ -25,7 +25,7 @@ use os::clock::thread_cpu_time;
 use protocols::terminal::Terminal;
 use records::format::UNKNOWN;
 use records::statistics::median;
-use records::table::Table;
+use report::table::Table;
 use serde_json::json;
 use stream::Kind;
 

@@ -7,7 +7,7 @@ use super::second;
 use super::trial::CaseResult;
 use super::truth::{Time, Truth, UserWait, median};
 use records::format::UNKNOWN;
-use records::table::Table;
+use report::table::Table;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -8,7 +8,7 @@ use crate::lab::comparison_tables;
 use os::load::Machine;
 use os::tasking::{Kind, Structure};
 use records::format::UNKNOWN;
-use records::table::{Table, wrap};
+use report::table::{Table, wrap};
 use serde_json::{Value, json};
 use simulator::table::{Census, Origin};
 

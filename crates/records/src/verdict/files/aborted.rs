@@ -6,8 +6,10 @@
 //! symptoms. If the data connection was not established in time, a firewall drops its packets, or
 //! they are lost.
 
+use super::lost_segments::has_losses;
 use super::observed::{Aborted, FileSession};
-use super::{data, reply_delays};
+use super::path_impairment::path_impairment;
+use super::reply_delays;
 use crate::format::{count, duration};
 use crate::verdict::cause::{Cause, CauseKind, Operation};
 
@@ -21,7 +23,7 @@ pub(super) fn cause(session: &FileSession) -> Option<Cause> {
     let smallest = candidates.filter(|one| one.bytes > 0).min_by_key(|one| one.bytes);
     let is_hole = is_connected && received_bytes == 0;
     let is_lossy = || {
-        reply_delays::trip_ns(session).and_then(|trip| data::path_impairment(session, trip))
+        reply_delays::trip_ns(session).and_then(|trip| path_impairment(session, trip))
             == Some(CauseKind::Loss)
     };
     let evidence_with_bytes = format!("{reason}, after {} bytes", count(received_bytes));
@@ -43,7 +45,7 @@ pub(super) fn cause(session: &FileSession) -> Option<Cause> {
             reason.clone(),
             ". To tell them apart, measure again: a firewall blocks each transfer",
         ),
-        (false, _) if data::has_losses(transfer) => (
+        (false, _) if has_losses(transfer) => (
             CauseKind::Loss,
             "Packet loss",
             format!("{evidence_with_bytes}, and segments were lost before"),

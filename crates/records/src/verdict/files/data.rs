@@ -4,16 +4,17 @@
 //! window), then the causes visible in the shape of the data. If two causes have the same symptoms,
 //! the reported cause is described as only possible.
 
-use super::ftp_transfer::View;
-use super::limits;
-use super::observed::{Exchange, FileSession, FileTransfer};
-use super::policer;
-use super::reply_delays;
-use super::shape::{TransferShape, alike_percent, bytes_per_period};
+use super::faster_transfer::{
+    FULL_BUCKET_RATE_FACTOR, MIN_SEGMENTS, RateRequirements, faster_transfer_bytes,
+};
+use super::lost_segments::{has_losses, lost_segments};
+use super::path_impairment::{DELAYED_NS, is_disordered, preliminary_exchanges};
+use super::shape::{FULL_PERCENT, alike_percent, bytes_per_period};
+use super::transfer_view::View;
+use super::{limits, policer, reply_delays};
 use crate::format::{count, duration, rate};
-use crate::prediction::Model;
 use crate::verdict::cause::{Cause, CauseKind};
-use crate::verdict::traffic::{evenness_percent, knee, rate_bps, serial_ns, span_ns};
+use crate::verdict::traffic::{evenness_percent, knee, rate_bps, serial_ns};
 use crate::verdict::{Arrival, Direction, Path};
 
 /// Returns the causes that delayed the data.
@@ -35,119 +36,6 @@ pub(super) fn causes(view: &View<'_>) -> Vec<Cause> {
         causes.extend(limits::line(view));
     }
     causes
-}
-
-/// Returns the number of lost segments, as far as the local host can observe it.
-pub(super) fn lost_segments(transfer: &FileTransfer) -> u64 {
-    let tcp = &transfer.tcp;
-    match transfer.direction {
-        Direction::Incoming => tcp.rcv_ooopack.unwrap_or(0),
-        Direction::Outgoing => {
-            tcp.total_retrans.unwrap_or(0).saturating_sub(tcp.dsack_dups.unwrap_or(0))
-        }
-    }
-}
-
-/// Returns whether packets of the data were lost.
-pub(super) fn has_losses(transfer: &FileTransfer) -> bool {
-    lost_segments(transfer) > 0
-}
-
-/// Minimum number of duplicates; fewer may be occasional spurious retransmissions.
-const MIN_DUPLICATES: u64 = 3;
-/// Nothing was lost if at least the number of retransmitted segments divided by this number were
-/// duplicates.
-const MIN_SPURIOUS_DIVISOR: u64 = 2;
-/// Segments were late rather than lost if at least the number of out-of-order segments divided by
-/// this number were duplicates.
-const MIN_DUPLICATE_DIVISOR: u64 = 40;
-
-/// Returns whether packets of the session were reordered: retransmitted segments had not been lost.
-pub(super) fn is_disordered(session: &FileSession) -> bool {
-    let sum = |of: fn(&FileTransfer) -> Option<u64>, direction| {
-        let candidates = session.transfers.iter().filter(|one| one.direction == direction);
-        candidates.filter_map(of).fold(0_u64, u64::saturating_add)
-    };
-    let retransmitted_count = sum(|one| one.tcp.total_retrans, Direction::Outgoing);
-    let spurious_count = sum(|one| one.tcp.dsack_dups, Direction::Outgoing);
-    let reordered_count = sum(|one| one.tcp.reord_seen, Direction::Outgoing);
-    let out_of_order_count = sum(|one| one.tcp.rcv_ooopack, Direction::Incoming);
-    let duplicate_count = sum(|one| one.duplicates_in, Direction::Incoming);
-    let has_spurious_retransmissions = spurious_count >= MIN_DUPLICATES
-        && spurious_count * MIN_SPURIOUS_DIVISOR >= retransmitted_count;
-    let has_reordering =
-        reordered_count >= MIN_DUPLICATES && reordered_count >= retransmitted_count;
-    let has_duplicates = duplicate_count >= MIN_DUPLICATES
-        && duplicate_count.saturating_mul(MIN_DUPLICATE_DIVISOR) >= out_of_order_count;
-    has_spurious_retransmissions || has_reordering || (out_of_order_count > 0 && has_duplicates)
-}
-
-/// Lateness that indicates a delayed packet, ns. Below it, the packet may have waited for a
-/// processor; above it, it may be a retransmission, which Linux sends after 200 ms at the earliest.
-const DELAYED_NS: std::ops::Range<u64> = 20_000_000..190_000_000;
-/// Minimum number of late replies; fewer may be coincidence.
-const MIN_DELAYED_REPLIES: usize = 3;
-/// Minimum percentage of late replies with about the same delay.
-const DELAYED_ALIKE_PERCENT: u64 = 75;
-
-/// Returns the commands before the one that starts the transfer.
-fn preliminary_exchanges(exchanges: &[Exchange]) -> &[Exchange] {
-    exchanges.split_last().map_or(&[], |(_, before)| before)
-}
-
-/// Returns whether the path delays some packets by about the same time, in a session in which data
-/// arrived out of order.
-///
-/// A slow server would be slow each time. Therefore there are three conditions: at most half of the
-/// replies are late, several commands have late replies, and at least one of these commands also
-/// has a reply in time elsewhere in the session.
-fn has_delayed_replies(session: &FileSession, trip: u64) -> bool {
-    let is_late = |one: &FileTransfer| one.tcp.rcv_ooopack.max(one.tcp.reord_seen) > Some(0);
-    if !session.transfers.iter().any(is_late) {
-        return false;
-    }
-    // The reply to the command that starts the transfer waits for the data connection.
-    let of_transfers = session.transfers.iter().map(|one| preliminary_exchanges(&one.exchanges));
-    let all = of_transfers.chain([session.login.as_slice()]);
-    let late: Vec<(&str, u64)> = all
-        .flat_map(|exchanges| {
-            let verbs = exchanges.iter().map(|one| one.verb.as_str());
-            verbs.zip(reply_delays::delays_ns(exchanges, trip))
-        })
-        .collect();
-    let delayed_replies: Vec<(&str, u64)> =
-        late.iter().copied().filter(|(_, ns)| DELAYED_NS.contains(ns)).collect();
-    let Some((first, _)) = delayed_replies.first() else { return false };
-    let affects_several_commands = delayed_replies.iter().any(|(verb, _)| verb != first);
-    let is_in_time =
-        |verb: &str| late.iter().any(|(other, ns)| *other == verb && *ns < DELAYED_NS.start);
-    let is_occasional = delayed_replies.iter().any(|(verb, _)| is_in_time(verb));
-    let times: Vec<u64> = delayed_replies.iter().map(|(_, ns)| *ns).collect();
-    let is_alike = alike_percent(&times).is_some_and(|(_, alike)| alike >= DELAYED_ALIKE_PERCENT);
-    let count = delayed_replies.len();
-    let is_minority = count >= MIN_DELAYED_REPLIES && count * 2 <= late.len();
-    affects_several_commands && is_occasional && is_alike && is_minority
-}
-
-/// Maximum size of a short transfer, bytes. Longer transfers fill the queue in front of the slowest
-/// link, and lose packets when the queue overflows.
-const SHORT_BYTES: u64 = 262_144;
-/// Minimum number of short transfers with losses that exclude coincidence.
-const MIN_LOSSY_TRANSFERS: usize = 2;
-
-/// Returns the impairment of the path that affects the whole session, if it loses or delays many
-/// packets even where no link is full.
-pub(super) fn path_impairment(session: &FileSession, trip: u64) -> Option<CauseKind> {
-    if is_disordered(session) || has_delayed_replies(session, trip) {
-        return Some(CauseKind::Reordering);
-    }
-    let short = session.transfers.iter().filter(|one| one.bytes <= SHORT_BYTES && has_losses(one));
-    let lossy = short.filter(|one| {
-        let shape = TransferShape::of(one, trip);
-        let full_ns = shape.span_ns.saturating_mul(limits::FULL_PERCENT) / 100;
-        shape.line_ns() < full_ns
-    });
-    (lossy.count() >= MIN_LOSSY_TRANSFERS).then_some(CauseKind::Loss)
 }
 
 fn reordering(view: &View<'_>) -> Option<Cause> {
@@ -223,10 +111,6 @@ fn loss(view: &View<'_>) -> Option<Cause> {
 
 /// Minimum evenness of the data behind a token bucket, percent.
 const EVEN_PERCENT: u64 = 60;
-/// Minimum ratio of the rate of data that passes a full token bucket to the rate of later data.
-const FULL_BUCKET_RATE_FACTOR: u64 = 3;
-/// Minimum number of segments that show a rate.
-pub(super) const MIN_SEGMENTS: u64 = 5;
 /// Minimum time that the faster part must save, ns; less can be due to a late reader.
 const MIN_SAVED_NS: u64 = 25_000_000;
 
@@ -238,51 +122,6 @@ struct Bucket {
 
 /// If this many segments pass at once, the link is not slow.
 const MIN_SEGMENTS_AT_ONCE: u64 = 2;
-
-/// Requirements on a smaller transfer to show a rate.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RateRequirements {
-    pub(super) segments: u64,
-    /// Time saved because the transfer was faster than `line_bps`, ns.
-    pub(super) saved_ns: u64,
-}
-
-/// Returns the size in bytes of the largest transfer that is smaller than the transfer of `view`
-/// and was much faster than `line_bps`.
-pub(super) fn faster_transfer_bytes(
-    view: &View<'_>,
-    line_bps: u64,
-    requirements: RateRequirements,
-) -> Option<u64> {
-    let smaller = view.session.transfers.iter().filter(|other| {
-        other.direction == view.transfer.direction
-            && other.bytes < view.transfer.bytes
-            && !has_losses(other)
-    });
-    let faster_sizes = smaller.filter_map(|other| {
-        let mss = view.shape.mss;
-        let later_bytes =
-            other.bytes.checked_sub(mss).filter(|_| other.bytes > mss * requirements.segments)?;
-        let slow_ns = serial_ns(later_bytes, line_bps);
-        // This time includes the round trips of slow start.
-        let data_time_ns = match other.arrivals.is_empty() {
-            true => other.last_byte_ns?.checked_sub(other.first_byte_ns?)?,
-            false => span_ns(&other.arrivals)?,
-        };
-        // Add the time by which the first byte was read late: data that was already waiting shows
-        // no rate.
-        let waited_ns = reply_delays::steps(other, view.trip, 0).first_byte_ns;
-        let usual_ns = view.steps.first_byte_ns;
-        // Segments that arrived while the reader waited for its processor were read together.
-        let data_time_ns = data_time_ns
-            .saturating_add(waited_ns.saturating_sub(usual_ns))
-            .saturating_add(other.own_wait_ns.unwrap_or(0));
-        let is_faster = data_time_ns.saturating_mul(FULL_BUCKET_RATE_FACTOR) <= slow_ns;
-        let is_significant = slow_ns.saturating_sub(data_time_ns) >= requirements.saved_ns;
-        (is_faster && is_significant).then_some(other.bytes)
-    });
-    faster_sizes.max()
-}
 
 /// Returns the token bucket that became empty during the transfer, if the data shows one.
 fn bucket(view: &View<'_>) -> Option<Bucket> {
@@ -306,8 +145,8 @@ fn bucket(view: &View<'_>) -> Option<Bucket> {
     // If most of the bytes passed at once, only the later bytes are slowed by the limiter: they
     // arrive packet by packet, and not in the blocks of a program.
     let after_knee_ns = serial_ns(view.shape.bytes.saturating_sub(knee.bytes), knee.after_bps);
-    let is_slow_after_knee = after_knee_ns.saturating_mul(100)
-        >= view.shape.span_ns.saturating_mul(limits::FULL_PERCENT);
+    let is_slow_after_knee =
+        after_knee_ns.saturating_mul(100) >= view.shape.span_ns.saturating_mul(FULL_PERCENT);
     let arrives_by_packet = arrivals_behind(arrivals, knee.bytes)
         .is_some_and(|bytes| bytes <= view.shape.mss.saturating_mul(LINK_SEGMENTS));
     let is_limit_reached = limits::is_full(view)
@@ -335,9 +174,7 @@ fn limiter(view: &View<'_>) -> Option<Cause> {
         return None;
     }
     let Bucket { bytes, after_bps } = bucket(view)?;
-    let shape = &view.shape;
-    let min_ns = Model::slow_start_only(view.trip, shape.mss.max(1)).flow_ns(shape.bytes);
-    let ns = shape.span_ns.saturating_sub(min_ns);
+    let ns = view.beyond_slow_start_ns();
     let advice = format!(
         "about {} bytes pass at once, and from then on the data arrives evenly at {}. Ask the \
          network operator for the configured rate, or keep transfers below the size of the token \
@@ -351,13 +188,6 @@ fn limiter(view: &View<'_>) -> Option<Cause> {
 
 /// A window is the limit if it explains at least the time of the data divided by this number.
 const MIN_WINDOW_SHARE_DIVISOR: u64 = 2;
-
-/// Returns the time saved if only slow start delayed the data, ns. The rate of the link is ignored,
-/// because the acknowledgments of a window do not show it.
-pub(super) fn without_window_ns(view: &View<'_>) -> u64 {
-    let min_ns = Model::slow_start_only(view.trip, view.shape.mss.max(1)).flow_ns(view.shape.bytes);
-    view.shape.span_ns.saturating_sub(min_ns)
-}
 
 /// Returns the cost of the server's full window. Either the window is small, or the server's
 /// program reads slowly.
@@ -373,7 +203,7 @@ fn peer_window(view: &View<'_>) -> Option<Cause> {
     }
     let trips = u128::from(view.transfer.bytes) * u128::from(view.trip) / u128::from(window);
     let by_window_ns = u64::try_from(trips).unwrap_or(u64::MAX);
-    let ns = without_window_ns(view);
+    let ns = view.beyond_slow_start_ns();
     // A window that opens once per round trip is small. If a window stays closed for longer, the
     // program does not read.
     if by_window_ns.saturating_mul(MIN_WINDOW_SHARE_DIVISOR) >= view.shape.span_ns {
@@ -450,7 +280,7 @@ fn small_window(view: &View<'_>) -> Option<Cause> {
     let bytes_per_trip =
         u128::from(shape.bytes) * u128::from(view.trip) / u128::from(shape.span_ns.max(1));
     let bytes_per_trip = u64::try_from(bytes_per_trip).unwrap_or(u64::MAX);
-    let ns = without_window_ns(view);
+    let ns = view.beyond_slow_start_ns();
     let own = view.transfer.own_window_bytes;
     let is_own_window_small = own.is_some_and(|own| {
         own < INITIAL_WINDOW && bytes_per_trip.saturating_mul(MIN_WINDOW_SHARE_DIVISOR) >= own

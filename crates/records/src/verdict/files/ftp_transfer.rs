@@ -4,79 +4,14 @@
 //! round trips. The time of the data beyond slow start and the slowest link is charged to a single
 //! cause, whose symptoms must be present and whose alternatives must be excluded.
 
+use super::lost_segments::has_losses;
 use super::observed::{FileSession, FileTransfer};
-use super::opening::{MIN_DISTANT_TRIP_NS, can_path_delay};
-use super::reply_delays::{self, Steps};
-use super::shape::TransferShape;
-use super::{data, limits, policer};
+use super::opening::can_path_delay;
+use super::transfer_view::View;
+use super::{data, limits, policer, reply_delays};
 use crate::format::{count, duration};
 use crate::verdict::Direction;
-use crate::verdict::cause::{Cause, CauseKind, Operation};
-use crate::verdict::traffic::serial_ns;
-
-/// A transfer under analysis.
-pub(super) struct View<'a> {
-    pub(super) session: &'a FileSession,
-    pub(super) transfer: &'a FileTransfer,
-    pub(super) trip: u64,
-    pub(super) shape: TransferShape,
-    pub(super) steps: Steps,
-    /// True if packets of the session were lost.
-    pub(super) is_lossy: bool,
-    /// True if packets of the session were reordered.
-    pub(super) is_disordered: bool,
-}
-
-impl<'a> View<'a> {
-    /// Prepares `transfer` of `session` over a path of `trip` ns.
-    pub(super) fn of(session: &'a FileSession, transfer: &'a FileTransfer, trip: u64) -> Self {
-        let shape = TransferShape::of(transfer, trip);
-        let steps = reply_delays::steps(transfer, trip, first_line_ns(transfer, &shape));
-        let path_impairment = data::path_impairment(session, trip);
-        let is_lossy = path_impairment == Some(CauseKind::Loss);
-        let is_disordered = path_impairment == Some(CauseKind::Reordering);
-        Self { session, transfer, trip, shape, steps, is_lossy, is_disordered }
-    }
-
-    /// Makes a cause with the cost `cost_ns` and the gain `gain_ns`.
-    pub(super) fn cause(
-        &self,
-        kind: CauseKind,
-        (cost_ns, gain_ns): (u64, u64),
-        subject: &str,
-        advice: String,
-    ) -> Cause {
-        let total_ns = self.transfer.total_ns;
-        let cost_ns = cost_ns.min(total_ns);
-        Cause {
-            kind,
-            operation: Operation::Transfer,
-            cost_ns,
-            gain_ns: gain_ns.min(cost_ns),
-            total_ns,
-            subject: subject.to_owned(),
-            advice,
-        }
-    }
-
-    /// Returns the time of the data beyond slow start and the slowest link, ns.
-    pub(super) fn excess_ns(&self) -> u64 {
-        self.shape.span_ns.saturating_sub(self.shape.min_ns(self.trip))
-    }
-
-    /// Returns the command that starts the transfer.
-    fn verb(&self) -> &'static str {
-        match self.transfer.direction {
-            Direction::Incoming => "RETR",
-            Direction::Outgoing => "STOR",
-        }
-    }
-}
-
-fn first_line_ns(transfer: &FileTransfer, shape: &TransferShape) -> u64 {
-    let first = transfer.arrivals.first().map_or(0, |first| first.bytes.min(shape.mss));
-    shape.line_bps.map_or(0, |rate| serial_ns(first, rate))
-}
+use crate::verdict::cause::{Cause, CauseKind};
 
 /// If the local host waited for a processor for at least the time of a transfer divided by this
 /// number, this wait hides all other causes.
@@ -150,7 +85,7 @@ fn processor(view: &View<'_>) -> Cause {
 /// Returns the unexplained time as a cause, if it is at least half of the transfer.
 fn unknown(view: &View<'_>, known_ns: u64) -> Option<Cause> {
     let left_ns = view.transfer.total_ns.saturating_sub(known_ns);
-    if view.is_lossy || view.is_disordered || data::has_losses(view.transfer) {
+    if view.is_lossy || view.is_disordered || has_losses(view.transfer) {
         return None;
     }
     if left_ns < MIN_UNKNOWN_NS || left_ns < view.transfer.total_ns / 2 {
@@ -217,7 +152,7 @@ const REPAIR_NS: u64 = 190_000_000;
 /// the delay is as long as a retransmission timer, and a transfer has losses that are not due to a
 /// full queue.
 fn can_be_path_delay(view: &View<'_>, ns: u64) -> bool {
-    let is_lost_elsewhere = view.session.transfers.iter().any(data::has_losses)
+    let is_lost_elsewhere = view.session.transfers.iter().any(has_losses)
         && !policer::fills_queue(view)
         && ns >= REPAIR_NS;
     view.is_lossy || view.is_disordered || is_lost_elsewhere
@@ -296,9 +231,4 @@ fn is_delay_usual(view: &View<'_>, cause: &Cause) -> bool {
     let similar_count = delays_ns.iter().filter(|ns| **ns >= cause.cost_ns / 2).count();
     // If there are no other transfers, assume that the step is always late.
     delays_ns.is_empty() || similar_count * 2 > delays_ns.len()
-}
-
-/// Returns whether the round trip is long enough to be reported.
-pub(super) fn is_path_long(view: &View<'_>) -> bool {
-    view.trip >= MIN_DISTANT_TRIP_NS
 }

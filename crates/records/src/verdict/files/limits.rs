@@ -1,19 +1,17 @@
 //! Limits of a path that cannot be fixed on either host: its round-trip time and its rate.
 
-use super::data;
-use super::ftp_transfer::{View, is_path_long};
+use super::lost_segments::has_losses;
+use super::opening::MIN_DISTANT_TRIP_NS;
 use super::policer;
-use super::shape::spaced_bps;
+use super::shape::{FULL_PERCENT, spaced_bps};
+use super::transfer_view::View;
 use crate::format::{count, duration, rate};
-use crate::prediction::Model;
 use crate::verdict::cause::{Cause, CauseKind};
 use crate::verdict::traffic::{rate_bps, serial_ns};
 
 /// Minimum duration of a transfer for which the rate of the link is a cause, ns; shorter transfers
 /// are always limited by the link.
 const LONG_TRANSFER_NS: u64 = 1_000_000_000;
-/// A link is full if its packets take at least this percentage of the data's time.
-pub(super) const FULL_PERCENT: u64 = 60;
 /// Headers of TCP and IP with the timestamp option (RFC 7323).
 const HEADER_BYTES: u64 = 52;
 /// Segments are small if full segments would be at least this many times as long.
@@ -24,7 +22,7 @@ pub(super) fn is_full(view: &View<'_>) -> bool {
     let shape = &view.shape;
     // After a loss, the observed rate may be that of the sender, unless a queue spaced the segments
     // before the first loss.
-    let is_sender_rate = data::has_losses(view.transfer)
+    let is_sender_rate = has_losses(view.transfer)
         && policer::is_in_bursts(view)
         && spaced_bps(view.transfer, shape.mss).is_none();
     !is_sender_rate
@@ -36,14 +34,8 @@ fn full_line_bps(view: &View<'_>) -> Option<u64> {
     let shape = &view.shape;
     // If losses empty a full queue, the link is no faster than the average rate of the data.
     let mean_bps = rate_bps(shape.bytes, shape.span_ns);
-    let queued_bps =
-        mean_bps.filter(|_| policer::fills_queue(view) && data::has_losses(view.transfer));
+    let queued_bps = mean_bps.filter(|_| policer::fills_queue(view) && has_losses(view.transfer));
     queued_bps.or_else(|| shape.line_bps.filter(|_| is_full(view)))
-}
-
-/// Returns the time of the data without the link: the round trips of slow start, ns.
-fn without_line_ns(view: &View<'_>) -> u64 {
-    Model::slow_start_only(view.trip, view.shape.mss.max(1)).flow_ns(view.shape.bytes)
 }
 
 /// Returns the cost of the rate of the slowest link, or of the headers of small segments on it.
@@ -58,7 +50,7 @@ pub(super) fn line(view: &View<'_>) -> Vec<Cause> {
     }
     if view.transfer.total_ns >= LONG_TRANSFER_NS {
         let first_ns = serial_ns(shape.mss, line_bps);
-        let gain_ns = shape.span_ns.saturating_sub(without_line_ns(view)).saturating_add(first_ns);
+        let gain_ns = view.beyond_slow_start_ns().saturating_add(first_ns);
         let advice = format!(
             "packets follow each other at {} for most of the time. Compress the data, or use a \
              faster link",
@@ -102,13 +94,13 @@ fn small_segments(view: &View<'_>, line_ns: u64, line_bps: u64) -> Option<Cause>
 /// those of slow start. If nothing else delayed the data, all time of the data without the link
 /// counts instead of slow start.
 pub(super) fn distance(view: &View<'_>, has_data_cause: bool) -> Option<Cause> {
-    if !is_path_long(view) {
+    if view.trip < MIN_DISTANT_TRIP_NS {
         return None;
     }
     let shape = &view.shape;
     let opening_ns = view.trip.saturating_mul(view.steps.trips);
-    let flow_ns = match has_data_cause || data::has_losses(view.transfer) {
-        true => without_line_ns(view).min(shape.span_ns),
+    let flow_ns = match has_data_cause || has_losses(view.transfer) {
+        true => view.slow_start_ns().min(shape.span_ns),
         false => shape.span_ns.saturating_sub(shape.line_ns()),
     };
     let ns = opening_ns.saturating_add(flow_ns);

@@ -1,28 +1,36 @@
 //! Causes of long file transfers: separate rules for FTP and TFTP.
 //!
 //! ```text
-//! observed       observations of the client
-//! opening        the steps of FTP before the first transfer
-//! reply_delays   replies of the control connection beyond their round trips
-//! ftp_transfer   one transfer by FTP: its steps, its data, and unexplained time
-//! shape          rate and pauses of the data
-//! aborted        a transfer that did not complete
-//! data           delays of the data: loss, reordering, limiter, windows, pauses
-//! policer        a rate limiter that drops
-//! limits         round trips and the slowest link
-//! tftp_transfer  transfers by TFTP
+//! observed         observations of the client
+//! opening          the steps of FTP before the first transfer
+//! reply_delays     replies of the control connection beyond their round trips
+//! lost_segments    the segments of a transfer that were lost
+//! shape            rate and pauses of the data
+//! path_impairment  loss and reordering that affect all transfers of a session
+//! transfer_view    one transfer by FTP under analysis
+//! faster_transfer  a smaller transfer that shows a full token bucket
+//! policer          a rate limiter that drops
+//! limits           round trips and the slowest link
+//! data             delays of the data: loss, reordering, limiter, windows, pauses
+//! ftp_transfer     one transfer by FTP: its steps, its data, and unexplained time
+//! aborted          a transfer that did not complete
+//! tftp_transfer    transfers by TFTP
 //! ```
 
 mod aborted;
 mod data;
+mod faster_transfer;
 mod ftp_transfer;
 mod limits;
+mod lost_segments;
 mod observed;
 mod opening;
+mod path_impairment;
 mod policer;
 mod reply_delays;
 mod shape;
 mod tftp_transfer;
+mod transfer_view;
 
 #[cfg(test)]
 mod tests;
@@ -31,6 +39,7 @@ pub use observed::{Aborted, DataTcp, Exchange, FileSession, FileTransfer, Protoc
 
 use super::Direction;
 use super::cause::{self, Cause, CauseKind, Operation};
+use path_impairment::path_impairment;
 
 /// Returns the causes of the duration of a file server session, highest weight first.
 pub(super) fn causes(session: &FileSession) -> Vec<Cause> {
@@ -76,7 +85,7 @@ fn is_overriding(session: &FileSession, cause: &Cause) -> bool {
 
 fn of_ftp(session: &FileSession) -> Vec<Cause> {
     let trip_ns = reply_delays::trip_ns(session);
-    let path_impairment = trip_ns.and_then(|trip_ns| data::path_impairment(session, trip_ns));
+    let path_impairment = trip_ns.and_then(|trip_ns| path_impairment(session, trip_ns));
     let mut causes = opening::causes(session, trip_ns, path_impairment);
     let Some(trip_ns) = trip_ns else { return causes };
     for direction in [Direction::Incoming, Direction::Outgoing] {

@@ -4,7 +4,7 @@
 //! are `None` or empty, never zero.
 
 use crate::transfer::Tcp;
-use crate::verdict::{Arrival, Direction};
+use crate::verdict::flow::{Arrival, Direction};
 
 /// The protocol of a file server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

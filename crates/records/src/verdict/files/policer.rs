@@ -8,10 +8,11 @@
 //! and the bytes of each burst are proportional to its time. A full link, whose queue also drops
 //! segments, differs in one respect: its segments follow each other without silences.
 
-use super::data::{self, MIN_SEGMENTS, RateRequirements, has_losses, lost_segments};
-use super::ftp_transfer::View;
+use super::faster_transfer::{MIN_SEGMENTS, RateRequirements, faster_transfer_bytes};
+use super::lost_segments::{has_losses, lost_segments};
 use super::observed::FileTransfer;
 use super::shape::{alike_percent, bytes_per_period, spaced_bps};
+use super::transfer_view::View;
 use crate::format::{count, rate};
 use crate::verdict::cause::{Cause, CauseKind};
 use crate::verdict::traffic::{rate_bps, serial_ns, span_ns};
@@ -34,7 +35,7 @@ pub(super) fn policer(view: &View<'_>) -> Option<Cause> {
     let bursts = Bursts::of(view, MIN_SILENCE_NS.max(view.trip / 2));
     let requirements = RateRequirements { segments: MIN_SEGMENTS, saved_ns: MIN_SAVED_NS };
     let faster_bytes =
-        data::faster_transfer_bytes(view, mean_bps, requirements).filter(|_| is_even(view));
+        faster_transfer_bytes(view, mean_bps, requirements).filter(|_| is_even(view));
     let position = first_loss_bytes(view);
     let position = position
         .filter(|_| bursts.is_mostly_silent && (is_even(view) || bursts.are_alike(ALIKE_PERCENT)));
@@ -42,7 +43,7 @@ pub(super) fn policer(view: &View<'_>) -> Option<Cause> {
     if faster_bytes.is_none() && (!is_dropped || fills_queue(view) || is_spaced(view)) {
         return None;
     }
-    let ns = data::without_window_ns(view);
+    let ns = view.beyond_slow_start_ns();
     let prefix = faster_bytes.or(position).map_or_else(
         || "little data passes at once".to_owned(),
         |bytes| format!("about {} bytes pass at once without loss", count(bytes)),

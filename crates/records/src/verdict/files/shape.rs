@@ -7,7 +7,7 @@
 //! With segmentation offload a link also delivers several segments at once, but each burst after
 //! the transmission time of its own bytes.
 
-use super::data::has_losses;
+use super::lost_segments::has_losses;
 use super::observed::FileTransfer;
 use crate::prediction::Model;
 use crate::statistics;
@@ -29,6 +29,9 @@ const JUMP_BYTES: u64 = 3_000;
 const MIN_PAUSE_NS: u64 = 4_000_000;
 /// Segment size that every host accepts, used if it is unknown.
 const DEFAULT_MSS: u64 = 536;
+
+/// A link is full if its packets take at least this percentage of the data's time.
+pub(super) const FULL_PERCENT: u64 = 60;
 
 /// A silence in the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -377,13 +380,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arbitrary_arrivals_do_not_panic(raw: Vec<(u64, u64)>, trip: u64, mss: Option<u64>) {
+        fn the_minimum_time_of_any_data_includes_its_time_on_the_link(raw: Vec<(u64, u64)>, trip: u64, mss: Option<u64>) {
             let arrivals = raw.into_iter().map(|(at_ns, bytes)| Arrival { at_ns, bytes }).collect();
             let mut transfer = transfer(arrivals);
             transfer.tcp.rcv_mss = mss;
             let shape = TransferShape::of(&transfer, trip);
-            _ = (shape.line_ns(), shape.pauses_ns(), shape.min_ns(trip));
-            _ = bytes_per_period(&transfer.arrivals, trip);
+            prop_assert!(shape.min_ns(trip) >= shape.line_ns());
+            let periods = bytes_per_period(&transfer.arrivals, trip);
+            let of_periods: u128 = periods.into_iter().map(u128::from).sum();
+            let all: u128 = transfer.arrivals.iter().map(|one| u128::from(one.bytes)).sum();
+            prop_assert!(of_periods <= all);
+            _ = shape.pauses_ns();
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::bench::{Report, Section};
 use anyhow::Result;
 use records::format::{UNKNOWN, count};
 use records::statistics::median;
-use records::table::Table;
+use report::table::Table;
 use serde_json::{Value, json};
 
 /// Number of third-party pairs of server and client that are measured in all rounds.

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, ensure};
 use os::clock::Monotonic;
 use records::format::UNKNOWN;
 use records::statistics::median;
-use records::table::Table;
+use report::table::Table;
 use serde_json::json;
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -14,7 +14,7 @@ use anyhow::Result;
 use pairs::{Measured, Pair, Row, TftpHarness};
 use records::format::{UNKNOWN, count};
 use records::statistics::median;
-use records::table::Table;
+use report::table::Table;
 use serde_json::{Value, json};
 
 /// Rows of the report: block size, window size, file size, and the largest accepted ratio of

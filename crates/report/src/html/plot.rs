@@ -3,10 +3,10 @@
 //! Each axis has a unit and formats its ticks with it: `20 µs`, `16 KiB`, `5 Mbit/s`. A linear axis
 //! begins at 0 with [`Scale::FromZero`], and at its smallest value with [`Scale::Linear`].
 
-use super::push_figure;
+use super::elements::push_figure;
 use super::svg::{Svg, Window, fit, width_of};
-use crate::format::count;
 use crate::table::Table;
+use records::format::count;
 
 const TOP_MARGIN: f64 = 12.0;
 const BOTTOM_MARGIN: f64 = 46.0;

@@ -1,13 +1,14 @@
 //! Tests of the pages: they load no external resources, and untrusted text never becomes markup.
 
 use proptest::prelude::*;
-use records::html::figure_6_1::{Curve, figure_6_1, packet_bits};
-use records::html::line_chart::{Line, LineChart, LineStyle};
-use records::html::plot::{Plot, PlotAxis, Scale, Series, SeriesShape, Unit};
-use records::html::waterfall::{Span, Waterfall};
-use records::html::{Report, Section};
-use records::table::Table;
-use records::{Layer, Measurement, summary};
+use records::{Layer, Measurement};
+use report::html::figure_6_1::{Curve, figure_6_1, packet_bits};
+use report::html::line_chart::{Line, LineChart, LineStyle};
+use report::html::plot::{Plot, PlotAxis, Scale, Series, SeriesShape, Unit};
+use report::html::waterfall::{Span, Waterfall};
+use report::html::{Report, Section};
+use report::summary;
+use report::table::Table;
 
 /// Returns every tag of `page` with the names of its attributes; accepts only the syntax that this
 /// crate writes.
@@ -88,12 +89,13 @@ fn page_of(text: &str) -> String {
 }
 
 fn sample() -> Measurement {
-    Measurement::from_json(include_str!("../samples/measurement-1.json")).expect("it parses")
+    Measurement::from_json(include_str!("../../records/samples/measurement-1.json"))
+        .expect("it parses")
 }
 
 /// Returns the page of a record with all fields.
 fn full_page() -> String {
-    let record = include_str!("../samples/measurement-2.json");
+    let record = include_str!("../../records/samples/measurement-2.json");
     summary::report(&Measurement::from_json(record).expect("it parses")).render()
 }
 

@@ -4,14 +4,14 @@
 //! unit. In text, a column uses the largest unit in which its greatest figure is at least 1, and
 //! each figure has three significant digits.
 
+use super::layout::{Table, wrap};
 use records::calendar::Moment;
-use records::format;
-use records::table::Table;
+use records::{escape, format};
 use serde_json::{Map, Value, json};
 
 /// Content of a cell.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Cell {
+pub enum Cell {
     /// Text, escaped when it is printed.
     Text(String),
     /// A whole number.
@@ -29,21 +29,21 @@ pub(super) enum Cell {
 }
 
 /// Name of a unit, and the size of the unit in base units, such as `("kbit", 1e3)`.
-pub(super) type Unit = (&'static str, f64);
+type NamedUnit = (&'static str, f64);
 
 /// Units of a number of bits. The base unit is the bit.
-pub(super) const BITS: &[Unit] = &[("Gbit", 1e9), ("Mbit", 1e6), ("kbit", 1e3), ("bit", 1.0)];
+pub const BITS: &[NamedUnit] = &[("Gbit", 1e9), ("Mbit", 1e6), ("kbit", 1e3), ("bit", 1.0)];
 /// Units of a rate. The base unit is bit/s.
-pub(super) const RATES: &[Unit] =
+pub const RATES: &[NamedUnit] =
     &[("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3), ("bit/s", 1.0)];
 /// Units of CPU time per bit: s/Mbit as in RFC 573, and s/GB for current rates. The base unit is
 /// s/bit.
-pub(super) const COSTS: &[Unit] = &[("s/Mbit", 1e-6), ("s/GB", 1.0 / 8e9)];
+pub const COSTS: &[NamedUnit] = &[("s/Mbit", 1e-6), ("s/GB", 1.0 / 8e9)];
 /// Units of CPU time per bit, as in RFC 573's table III. The base unit is s/bit.
-pub(super) const CPU_TIMES_PER_BIT: &[Unit] =
+pub const CPU_TIMES_PER_BIT: &[NamedUnit] =
     &[("µs/bit", 1e-6), ("ns/bit", 1e-9), ("ps/bit", 1e-12)];
 /// Units of the cost of a bit. The base unit is a price per bit.
-pub(super) const PRICES: &[Unit] = &[("a Mbit", 1e-6), ("a GB", 1.0 / 8e9)];
+pub const PRICES: &[NamedUnit] = &[("a Mbit", 1e-6), ("a GB", 1.0 / 8e9)];
 
 #[derive(Clone, Debug)]
 struct Column {
@@ -51,7 +51,7 @@ struct Column {
     key: &'static str,
     /// Header in text.
     header: &'static str,
-    units: &'static [Unit],
+    units: &'static [NamedUnit],
     is_text: bool,
     /// Whether narrow terminals omit the column.
     is_optional: bool,
@@ -59,9 +59,9 @@ struct Column {
 
 /// A table of figures, with its title and notes.
 #[derive(Clone, Debug)]
-pub(super) struct Grid {
+pub struct Grid {
     /// Name in JSON.
-    pub(super) key: &'static str,
+    pub key: &'static str,
     title: String,
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
@@ -70,7 +70,8 @@ pub(super) struct Grid {
 
 impl Grid {
     /// Returns a table without columns and rows.
-    pub(super) fn new(key: &'static str, title: impl Into<String>) -> Self {
+    #[must_use]
+    pub fn new(key: &'static str, title: impl Into<String>) -> Self {
         let columns = Vec::new();
         let rows = Vec::new();
         let notes = Vec::new();
@@ -78,53 +79,59 @@ impl Grid {
     }
 
     /// Adds a column of text.
-    pub(super) fn text(mut self, key: &'static str, header: &'static str) -> Self {
+    #[must_use]
+    pub fn text(mut self, key: &'static str, header: &'static str) -> Self {
         self.columns.push(Column { key, header, units: &[], is_text: true, is_optional: false });
         self
     }
 
     /// Adds a column of text that narrow terminals omit.
-    pub(super) fn optional_text(mut self, key: &'static str, header: &'static str) -> Self {
+    #[must_use]
+    pub fn optional_text(mut self, key: &'static str, header: &'static str) -> Self {
         self.columns.push(Column { key, header, units: &[], is_text: true, is_optional: true });
         self
     }
 
     /// Adds a column of whole numbers that narrow terminals omit.
-    pub(super) fn optional_number(mut self, key: &'static str, header: &'static str) -> Self {
+    #[must_use]
+    pub fn optional_number(mut self, key: &'static str, header: &'static str) -> Self {
         self.columns.push(Column { key, header, units: &[], is_text: false, is_optional: true });
         self
     }
 
     /// Adds a column of whole numbers, durations or shares.
-    pub(super) fn number(self, key: &'static str, header: &'static str) -> Self {
+    #[must_use]
+    pub fn number(self, key: &'static str, header: &'static str) -> Self {
         self.figure(key, header, &[])
     }
 
     /// Adds a column of figures in one of `units`, the largest first.
-    pub(super) fn figure(
+    #[must_use]
+    pub fn figure(
         mut self,
         key: &'static str,
         header: &'static str,
-        units: &'static [Unit],
+        units: &'static [NamedUnit],
     ) -> Self {
         self.columns.push(Column { key, header, units, is_text: false, is_optional: false });
         self
     }
 
     /// Adds a row.
-    pub(super) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         self.rows.push(cells.into_iter().collect());
     }
 
     /// Adds a sentence below the table.
-    pub(super) fn note(&mut self, sentence: String) {
+    pub fn note(&mut self, sentence: String) {
         self.notes.push(sentence);
     }
 
     /// Returns the table for a terminal of `width` columns, with its title and its notes.
-    pub(super) fn to_text(&self, width: usize) -> String {
+    #[must_use]
+    pub fn to_text(&self, width: usize) -> String {
         let is_visible = |column: &&Column| !column.is_optional || width >= 100;
-        let units: Vec<Option<Unit>> =
+        let units: Vec<Option<NamedUnit>> =
             self.columns.iter().enumerate().map(|(at, column)| self.unit(at, column)).collect();
         let mut table = Table::new();
         for (column, unit) in
@@ -143,14 +150,14 @@ impl Grid {
                 visible.map(|(cell, (_, unit))| cell.to_text(unit.map_or(1.0, |unit| unit.1))),
             );
         }
-        let paragraph = |sentence: &String| records::table::wrap(sentence, width).join("\n") + "\n";
+        let paragraph = |sentence: &String| wrap(sentence, width).join("\n") + "\n";
         let notes: String = self.notes.iter().map(paragraph).collect();
         paragraph(&self.title) + &table.render(width) + &notes
     }
 
     /// Returns the unit of the column at `at`: the largest unit in which the greatest figure is at
     /// least 1.
-    fn unit(&self, at: usize, column: &Column) -> Option<Unit> {
+    fn unit(&self, at: usize, column: &Column) -> Option<NamedUnit> {
         let figures = self.rows.iter().filter_map(|row| match row.get(at) {
             Some(Cell::Figure(figure)) => Some(*figure),
             _ => None,
@@ -161,7 +168,8 @@ impl Grid {
     }
 
     /// Returns the rows as objects.
-    pub(super) fn to_json(&self) -> Value {
+    #[must_use]
+    pub fn to_json(&self) -> Value {
         let row_object = |row: &Vec<Cell>| {
             let fields = self.columns.iter().zip(row);
             let fields = fields.map(|(column, cell)| (column.key.to_owned(), cell.to_json()));
@@ -171,7 +179,8 @@ impl Grid {
     }
 
     /// Returns a header line and the rows as CSV (RFC 4180, with LF line endings).
-    pub(super) fn to_csv(&self) -> String {
+    #[must_use]
+    pub fn to_csv(&self) -> String {
         let mut text = String::new();
         let names = self.columns.iter().map(|column| column.key.to_owned());
         push_line(&mut text, names);
@@ -189,28 +198,33 @@ fn push_line(text: &mut String, cells: impl Iterator<Item = String>) {
 
 impl Cell {
     /// Returns a cell with the text; [`Self::Unknown`] if there is none.
-    pub(super) fn text(text: Option<&str>) -> Self {
+    #[must_use]
+    pub fn text(text: Option<&str>) -> Self {
         text.map_or(Self::Unknown, |text| Self::Text(text.to_owned()))
     }
 
     /// Returns a cell with text received from another host; [`Self::Unknown`] if there is none.
     /// Invalid UTF-8 becomes a replacement character.
-    pub(super) fn bytes(bytes: Option<&[u8]>) -> Self {
+    #[must_use]
+    pub fn bytes(bytes: Option<&[u8]>) -> Self {
         bytes.map_or(Self::Unknown, |bytes| Self::Text(String::from_utf8_lossy(bytes).into_owned()))
     }
 
     /// Returns a cell with the whole number; [`Self::Unknown`] if there is none.
-    pub(super) fn count(count: Option<u64>) -> Self {
+    #[must_use]
+    pub fn count(count: Option<u64>) -> Self {
         count.map_or(Self::Unknown, Self::Count)
     }
 
     /// Returns a cell with the figure; [`Self::Unknown`] if there is none.
-    pub(super) fn figure(figure: Option<f64>) -> Self {
+    #[must_use]
+    pub fn figure(figure: Option<f64>) -> Self {
         figure.map_or(Self::Unknown, Self::Figure)
     }
 
     /// Returns a cell with the duration; [`Self::Unknown`] if there is none.
-    pub(super) fn duration(ns: Option<u64>) -> Self {
+    #[must_use]
+    pub fn duration(ns: Option<u64>) -> Self {
         ns.map_or(Self::Unknown, Self::Duration)
     }
 
@@ -236,10 +250,7 @@ impl Cell {
             Self::Count(count) | Self::Share(count, _) => json!(count),
             Self::Figure(figure) => json!(figure),
             Self::Duration(ns) => json!(ns),
-            Self::Moment(unix_ns) => {
-                let moment = Moment::of(*unix_ns);
-                json!(format!("{}T{}Z", moment.date(), moment.time()))
-            }
+            Self::Moment(unix_ns) => json!(Moment::of(*unix_ns).rfc_3339()),
             Self::Unknown => Value::Null,
         }
     }
@@ -263,7 +274,7 @@ impl Cell {
 }
 
 fn quoted(text: &str) -> String {
-    format!("\"{}\"", records::escape::terminal(text).replace('"', "\"\""))
+    format!("\"{}\"", escape::terminal(text).replace('"', "\"\""))
 }
 
 /// Returns a figure with three significant digits and separated thousands.

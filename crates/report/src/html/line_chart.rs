@@ -1,9 +1,9 @@
 //! Line charts with two axes that both start at 0 and a label at the end of each line.
 
-use super::push_figure;
+use super::elements::push_figure;
 use super::svg::{Svg, Ticks, Window, fit, width_of};
-use crate::format::UNKNOWN;
 use crate::table::Table;
+use records::format::UNKNOWN;
 
 const TOP_MARGIN: f64 = 34.0;
 const BOTTOM_MARGIN: f64 = 46.0;

@@ -4,19 +4,20 @@ mod measures;
 mod predictions;
 mod transfers;
 
-use crate::arrivals::LineRate;
 use crate::bar_chart::{self, Style};
 use crate::charts::charts;
-use crate::escape;
-use crate::format::{
-    count, count_or_unknown, duration, duration_or_unknown, rate, rate_or_unknown, share,
-};
 use crate::html::layer_stack::{LayerStack, StackedBar};
 use crate::html::{Report, Section};
-use crate::measurement::{Measurement, NamedCause, PromptKind, Recording, Screenful, SplitRow};
-use crate::running::Running;
+use crate::split_row::{SplitRow, rows_of};
 use crate::table::{Table, wrap};
-use crate::verdict::{CauseKind, Operation};
+use records::arrivals::LineRate;
+use records::escape;
+use records::format::{
+    count, count_or_unknown, duration, duration_or_unknown, rate, rate_or_unknown, share,
+};
+use records::measurement::{Measurement, NamedCause, PromptKind, Recording, Screenful};
+use records::running::Running;
+use records::verdict::{CauseKind, Operation};
 
 /// Returns `measured` as text for a terminal, with the verdict first.
 #[must_use]
@@ -101,7 +102,7 @@ fn tables(measured: &Measurement) -> Vec<Titled> {
     if let Some(screenful) = &measured.screenful {
         let split = (!screenful.layers.is_empty()).then(|| Split {
             title: "Where the screenful went",
-            rows: screenful.rows(),
+            rows: rows_of(screenful),
             error: screenful.error.map(|error| error.sentence(screenful.total_ns())),
         });
         all.push((screenful_title(measured), screenfuls(measured), split));
@@ -346,7 +347,7 @@ mod tests {
     use crate::bar_chart::Charset;
 
     fn sample() -> Measurement {
-        Measurement::from_json(include_str!("../samples/measurement-1.json")).unwrap()
+        Measurement::from_json(include_str!("../../records/samples/measurement-1.json")).unwrap()
     }
 
     #[test]

@@ -3,7 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
-use records::{Measurement, summary};
+use records::Measurement;
+use report::summary;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -70,7 +71,7 @@ impl Drop for Browser {
 
 /// Returns the pages of all sample records.
 fn pages() -> Vec<String> {
-    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("samples");
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../records/samples");
     let files = fs::read_dir(samples).unwrap().map(|file| file.unwrap().path());
     let records = files
         .filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("measurement"))

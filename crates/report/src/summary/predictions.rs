@@ -1,8 +1,8 @@
 //! Table of predictions and measured values.
 
-use crate::format::{UNKNOWN, count, duration, duration_or_unknown};
-use crate::prediction::Prediction;
 use crate::table::Table;
+use records::format::{UNKNOWN, count, duration, duration_or_unknown};
+use records::prediction::Prediction;
 
 /// Returns the predictions, in the order in which they were made.
 pub(super) fn predictions(predictions: &[Prediction]) -> Table {
@@ -41,7 +41,7 @@ fn error_text(prediction: &Prediction) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prediction::{Forecast, Quantity};
+    use records::prediction::{Forecast, Quantity};
 
     #[test]
     fn each_forecast_is_printed_beside_its_measurement() {

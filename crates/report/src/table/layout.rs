@@ -4,7 +4,7 @@
 //! last column wrapped; as one block of lines per row. Nothing is dropped. Cells are escaped, so
 //! untrusted text may be put into them unchanged. A character counts as one column wide.
 
-use crate::escape;
+use records::escape;
 use std::fmt::Write;
 use std::iter;
 

@@ -5,109 +5,21 @@
 //! reported for a flow never exceed its duration.
 
 use super::cause::{Cause, CauseKind, Operation};
-use super::echo::{has_late_echoes, is_local_software, round_trip_ns, sum_of};
-use super::observation::{Direction, Flow, Observation, Path};
-use super::traffic::{Stall, burst_rate_bps, gaps, rate_bps, serial_ns, span_ns, stalls};
-use super::{losses, lower_bound, rates, round_trip_waits};
+use super::flow::{Direction, Flow};
+use super::flow_view::{Rule, View};
+use super::late_echoes::has_late_echoes;
+use super::local_software::{is_local_software, sum_of};
+use super::losses::is_request_retransmitted;
+use super::observation::{Observation, Path};
+use super::round_trip::round_trip_ns;
+use super::traffic::{burst_rate_bps, gaps, rate_bps, serial_ns, span_ns, stalls, sum_ns};
+use super::{losses, rates, round_trip_waits};
 use crate::format::{count, duration};
-use crate::measurement::Layer;
+use crate::layer::Layer;
 use crate::statistics;
-
-/// A flow under analysis.
-pub(super) struct View<'a> {
-    pub(super) flow: &'a Flow,
-    pub(super) operation: Operation,
-    /// The only rule that applies to the flow; `None` if all rules apply.
-    pub(super) only: Option<Rule>,
-    pub(super) path: &'a Path,
-    /// Round-trip time of the network, ns.
-    pub(super) trip_ns: Option<u64>,
-    /// Rate that half of the bytes reach or exceed, bit/s.
-    pub(super) burst_bps: Option<u64>,
-    /// Bytes of a window, if the flow arrives in windows of one round trip each.
-    pub(super) window_bytes: Option<u64>,
-    /// Stalls without a cause so far.
-    pub(super) stalls: Vec<Stall>,
-    /// Time that has a cause already, ns.
-    pub(super) explained_ns: u64,
-    /// True if packets were lost in this session, as far as this can be observed.
-    pub(super) has_losses: bool,
-    /// True if packets were also lost while keys were typed one at a time, when no queue can have
-    /// been full.
-    pub(super) has_losses_while_typing: bool,
-    /// Average cost of lost packets for this flow, from the whole session, if known, ns.
-    pub(super) expected_loss_ns: Option<u64>,
-    /// True if data of the local host was overtaken by later data.
-    pub(super) has_reordering: bool,
-    /// Time of the first byte in a second measurement of the same operation, ns.
-    pub(super) other_first_ns: Option<u64>,
-    /// Time of the local software for a key and its echo, ns.
-    pub(super) own_ns: u64,
-    /// Data bytes of the packets that pass the path, if the session has a path MTU black hole.
-    pub(super) black_hole_segment_bytes: Option<u64>,
-}
-
-/// The only rule that is applied to a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rule {
-    /// Tests whether long packets vanish.
-    BlackHole,
-    /// Tests whether the flow arrives in windows of one round trip each.
-    Windows,
-}
 
 /// Minimum length of a stall, ns; shorter delays are due to the scheduler.
 const MIN_STALL_NS: u64 = 5_000_000;
-
-impl View<'_> {
-    /// Makes a cause that stalled this flow for `cost_ns`. The gain is limited: without the cause,
-    /// the flow still takes the minimum time that the other known limits permit.
-    pub(super) fn cause(
-        &self,
-        kind: CauseKind,
-        cost_ns: u64,
-        subject: &str,
-        advice: String,
-    ) -> Cause {
-        let cost_ns = cost_ns.min(self.flow.elapsed_ns);
-        let lower_bound_ns = lower_bound::lower_bound_ns(self, kind);
-        Cause {
-            kind,
-            operation: self.operation,
-            cost_ns,
-            gain_ns: cost_ns.min(self.flow.elapsed_ns.saturating_sub(lower_bound_ns)),
-            total_ns: self.flow.elapsed_ns,
-            subject: subject.to_owned(),
-            advice,
-        }
-    }
-
-    /// Returns the stalls for which `is_included` is true.
-    pub(super) fn select(&self, is_included: impl Fn(&Stall) -> bool) -> Vec<Stall> {
-        self.stalls.iter().filter(|stall| is_included(stall)).copied().collect()
-    }
-
-    /// Assigns `stalls` to `cause` if the cause stands out, and returns the cause. No other cause
-    /// can get these stalls afterwards.
-    pub(super) fn assign_stalls(&mut self, cause: Cause, stalls: &[Stall]) -> Option<Cause> {
-        if !cause.stands_out() {
-            return None;
-        }
-        self.stalls.retain(|stall| stalls.iter().all(|selected| selected.index != stall.index));
-        self.explained_ns = self.explained_ns.saturating_add(cause.cost_ns);
-        Some(cause)
-    }
-
-    /// Returns the round-trip time, or 0 if it is unknown.
-    pub(super) fn trip_or_zero(&self) -> u64 {
-        self.trip_ns.unwrap_or(0)
-    }
-}
-
-/// Returns the total length of `stalls`, ns.
-pub(super) fn sum_ns(stalls: &[Stall]) -> u64 {
-    stalls.iter().fold(0, |sum, stall| sum.saturating_add(stall.ns))
-}
 
 /// Returns the causes that delay the flows of a session.
 pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
@@ -142,19 +54,6 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
         causes.extend(round_trip_waits::nagle_with_delayed_ack(observed, trip_ns));
     }
     causes
-}
-
-/// Returns whether packets were lost in the session, according to the local TCP; `None` if there
-/// are no counts.
-pub(super) fn has_losses(observed: &Observation) -> Option<bool> {
-    let flows = [&observed.screenful, &observed.screenful_delayed_ack].into_iter().flatten();
-    let flows = flows.chain(&observed.transfers);
-    let is_lossy_here = flows.clone().any(losses::is_lossy);
-    let echo = observed.echo.as_ref().map(|echo| &echo.counts);
-    let counts = flows.map(|flow| &flow.counts).chain(echo);
-    let confirmed_losses: Vec<u64> = counts.filter_map(losses::confirmed_losses).collect();
-    (!confirmed_losses.is_empty())
-        .then_some(is_lossy_here || confirmed_losses.iter().any(|count| *count > 0))
 }
 
 /// Returns whether packets are reordered in any flow of the session.
@@ -390,21 +289,6 @@ fn processor_wait(view: &mut View<'_>) -> Option<Cause> {
     let explains_all = waited_ns >= sum_ns(&view.stalls) / 2;
     let selected = view.select(|_| explains_all);
     view.assign_stalls(cause, &selected)
-}
-
-/// Returns whether the request for an incoming flow, or the first packet of the flow, was
-/// retransmitted. The signs are a retransmission by the local host, or packets that arrived out of
-/// order.
-fn is_request_retransmitted(view: &View<'_>) -> bool {
-    let counts = &view.flow.counts;
-    let loss_counts = [counts.retransmissions, counts.out_of_order_in];
-    view.has_losses && loss_counts.into_iter().flatten().any(|count| count > 0)
-}
-
-/// Returns the cost of a lost request, ns.
-pub(super) fn lost_request_ns(view: &View<'_>) -> u64 {
-    let first = view.flow.arrivals.first().filter(|_| is_request_retransmitted(view));
-    first.map_or(0, |first| first.at_ns.saturating_sub(view.trip_or_zero()))
 }
 
 /// A flow fills its link if its rate is at least this many tenths of its burst rate.

@@ -1,7 +1,7 @@
 //! SVG drawing: a few shapes, escaped text, and axis ticks.
 
-use crate::escape;
-use crate::measurement::Layer;
+use records::Layer;
+use records::escape;
 use std::fmt::Write;
 
 /// Window width for which a chart is drawn.
@@ -192,7 +192,7 @@ impl Ticks {
         let text = format!("{value:.*}", self.decimals);
         let whole = text.split('.').next().and_then(|whole| whole.parse().ok());
         match whole {
-            Some(whole) if self.decimals == 0 => crate::format::count(whole),
+            Some(whole) if self.decimals == 0 => records::format::count(whole),
             _ => text,
         }
     }

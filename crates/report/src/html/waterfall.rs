@@ -1,10 +1,10 @@
 //! Spans over one time axis: name, bar, duration.
 
-use super::push_figure;
+use super::elements::push_figure;
 use super::svg::{Svg, Ticks, Window, fit, layer_class, width_of};
-use crate::format::duration;
-use crate::measurement::Layer;
 use crate::table::Table;
+use records::Layer;
+use records::format::duration;
 
 const TOP_MARGIN: f64 = 8.0;
 const BAR_HEIGHT: f64 = 16.0;

@@ -3,9 +3,10 @@
 //! The longest bar fills the space left beside names and numbers. The other bars are drawn to the
 //! same scale, in eighths of a column. Every nonzero time gets at least one mark.
 
-use crate::format::{duration, share};
-use crate::measurement::{Layer, LayerTime, SplitRow};
+use crate::split_row::SplitRow;
 use crate::table::MIN_WIDTH;
+use records::format::{duration, share};
+use records::{Layer, LayerTime};
 use std::fmt::Write;
 
 /// Maximum width of a chart, columns; a wider chart adds no information.
@@ -69,7 +70,7 @@ pub fn layers(layers: &[LayerTime], style: Style) -> String {
 
 /// Returns the same lines as [`layers`], for rows that may have other names than their layers.
 #[must_use]
-pub fn named(rows: &[SplitRow], style: Style) -> String {
+pub(crate) fn named(rows: &[SplitRow], style: Style) -> String {
     let times = || rows.iter().map(|row| row.time.ns);
     let total = times().fold(0_u64, u64::saturating_add);
     let longest = times().max().unwrap_or(0);

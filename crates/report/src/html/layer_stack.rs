@@ -1,11 +1,11 @@
 //! Shares of the layers: one bar for each total, and a table that serves as the legend and lists
 //! the values.
 
+use super::elements::{element, push_table};
 use super::svg::{Svg, Window, fit, layer_class, width_of};
-use super::{element, push_table};
-use crate::format::{UNKNOWN, duration, share};
-use crate::measurement::{Layer, LayerTime};
 use crate::table::Table;
+use records::format::{UNKNOWN, duration, share};
+use records::{Layer, LayerTime};
 
 const ROW_HEIGHT: f64 = 62.0;
 const BAR_HEIGHT: f64 = 30.0;

@@ -5,14 +5,14 @@
 //! The waterfall of a keystroke is not made here: a record has no timestamps of the events of a
 //! key.
 
-use crate::arrivals::{Arrival, sequence};
-use crate::format::{count, duration, rate};
 use crate::html::plot::{Plot, PlotAxis, Scale, Series, SeriesShape, Unit, thinned};
-use crate::measurement::{Echo, Measurement, Screenful};
-use crate::prediction::{Prediction, Quantity};
-use crate::sizes::{Direction, Transfers};
-use crate::statistics::nearest_rank;
 use crate::table::Table;
+use records::arrivals::{Arrival, sequence};
+use records::format::{count, duration, rate};
+use records::measurement::{Echo, Measurement, Screenful};
+use records::prediction::{Prediction, Quantity};
+use records::sizes::{Direction, Transfers};
+use records::statistics::nearest_rank;
 
 /// Number of bins of a histogram.
 const BINS: u64 = 30;
@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     fn sample() -> Measurement {
-        Measurement::from_json(include_str!("../samples/measurement-2.json")).unwrap()
+        Measurement::from_json(include_str!("../../records/samples/measurement-2.json")).unwrap()
     }
 
     #[test]
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn an_old_record_without_samples_has_no_chart() {
-        let json = include_str!("../samples/measurement-1.json");
+        let json = include_str!("../../records/samples/measurement-1.json");
         assert!(charts(&Measurement::from_json(json).unwrap()).is_empty());
     }
 }

@@ -1,8 +1,8 @@
 //! Tables of transfers of growing sizes: times and rates by size, and the phases of a transfer.
 
-use crate::format::{UNKNOWN, count, duration, rate, share};
-use crate::sizes::{Direction, Phase, Sample, Transfers, median_sample};
 use crate::table::Table;
+use records::format::{UNKNOWN, count, duration, rate, share};
+use records::sizes::{Direction, Phase, Sample, Transfers, median_sample};
 
 /// Returns the sizes, smallest first, each with its rate.
 pub(super) fn sizes(transfers: &Transfers) -> Table {
@@ -73,11 +73,12 @@ fn phases_of(transfers: &Transfers, direction: Direction) -> Option<Table> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measurement::Measurement;
+    use records::measurement::Measurement;
 
     #[test]
     fn phases_of_the_smallest_and_largest_transfer_are_printed_with_the_rest() {
-        let record = Measurement::from_json(include_str!("../../samples/measurement-2.json"));
+        let record =
+            Measurement::from_json(include_str!("../../../records/samples/measurement-2.json"));
         let tables = phases(&record.unwrap().transfers.unwrap());
         assert_eq!(tables.len(), 1);
         let (title, table) = &tables[0];

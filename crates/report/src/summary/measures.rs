@@ -1,9 +1,9 @@
 //! The six measures of RFC 573, and the tries from which they are computed, as tables.
 
-use crate::format::{UNKNOWN, count, duration, duration_or_unknown, rate_or_unknown};
-use crate::measurement::Measurement;
-use crate::measures::{Attempt, AttemptOutcome, Measures};
 use crate::table::Table;
+use records::format::{UNKNOWN, count, duration, duration_or_unknown, rate_or_unknown};
+use records::measurement::Measurement;
+use records::measures::{Attempt, AttemptOutcome, Measures};
 
 /// Maximum number of tries displayed; if there are more, only failed ones are displayed.
 const TRIES_MAX: usize = 20;
@@ -95,10 +95,10 @@ fn share(part: u64, all: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accuracy::Accuracy;
+    use records::accuracy::Accuracy;
 
     fn login() -> Measurement {
-        Measurement::from_json(include_str!("../../samples/measurement-1.json")).unwrap()
+        Measurement::from_json(include_str!("../../../records/samples/measurement-1.json")).unwrap()
     }
 
     #[test]
