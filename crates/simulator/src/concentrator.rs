@@ -9,8 +9,8 @@
 //! the thesis found this fault in its concentrator.
 
 use crate::medium::{Arrival, Medium};
+use crate::side::Side;
 use crate::transmission_line::Line;
-use crate::world::Side;
 use net::Cx;
 use net::link::{Event, Llp};
 use net::meter::{Clock, Meter};

@@ -11,7 +11,7 @@
 //! itself, such as the link's acknowledgment, is sent without delay, as in TM-233.
 
 use crate::clock::Reading;
-use crate::world::Side;
+use crate::side::Side;
 use net::Cx;
 use net::link::Link;
 use net::meter::{Clock, Costs, Meter, Work};

@@ -18,6 +18,7 @@ pub mod picture;
 pub mod rfc573;
 pub mod rfc594;
 mod sample;
+mod side;
 pub mod soak;
 pub mod table;
 pub mod tm233;
@@ -26,4 +27,5 @@ mod world;
 
 pub use host::Host;
 pub use limits::OutOfRange;
-pub use world::{Side, Stuck, World};
+pub use side::Side;
+pub use world::{Stuck, World};

@@ -3,32 +3,13 @@
 use crate::clock::{LocalClock, Reading};
 use crate::host::{Host, Machine};
 use crate::medium::{Arrival, Medium};
+use crate::side::Side;
 use crate::transmission_line::{Line, Unit};
 use net::rng::Rng;
 use net::station::{Application, Step};
 use net::time::Instant;
 use std::collections::BTreeMap;
 use std::fmt;
-
-/// One of the two hosts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Side {
-    /// The host that opens the connection.
-    User,
-    /// The host that accepts the connection.
-    Server,
-}
-
-impl Side {
-    /// Returns the other side.
-    #[must_use]
-    pub const fn other(self) -> Self {
-        match self {
-            Self::User => Self::Server,
-            Self::Server => Self::User,
-        }
-    }
-}
 
 /// Error: no event is left, but the run has not reached its end. This is a bug of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

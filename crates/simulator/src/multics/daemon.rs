@@ -4,7 +4,7 @@
 use super::session_messages::{Message, messages};
 use super::session_scenario::{Costs, Scenario};
 use super::switches::Switches;
-use crate::world::Side;
+use crate::side::Side;
 use net::time::{Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
 

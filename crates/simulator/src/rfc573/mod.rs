@@ -21,8 +21,10 @@ mod scenario;
 mod strata;
 mod survey;
 mod tables;
+mod transfer_request;
 
-pub use replay::{Failure, Form, Replayed, Script, Verb};
+pub use replay::{Failure, Replayed, Script};
 pub use scenario::{Allocates, Crowd, Network, Rates, Remote, Scenario};
 pub use strata::{Kind, Strata, Stratum};
 pub use tables::tables;
+pub use transfer_request::{Form, Verb};

@@ -14,10 +14,12 @@
 
 use super::endpoint::{Endpoint, EndpointParameters};
 use super::scenario::{Allocates, Network, Remote};
+use super::transfer_request::{Form, Verb};
 use crate::faults::Faults;
 use crate::host::{Host, seed_of};
+use crate::side::Side;
 use crate::transmission_line::{Line, Unit};
-use crate::world::{Side, Stuck, World};
+use crate::world::{Stuck, World};
 use net::link::{Datagram, Link};
 use net::meter::{Account, Costs, Work};
 use net::station::Settings;
@@ -39,26 +41,6 @@ const WORD_BITS: u64 = 36;
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit of a replayed transfer; no transfer of the paper's half year took longer.
 const LIMIT: Duration = Duration::from_secs(86_400);
-
-/// FTP command of the user.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
-    /// Retrieve a file (RETR).
-    Retrieve,
-    /// Store a file (STOR).
-    Store,
-    /// Send a file as mail (MLFL).
-    Mail,
-}
-
-/// Representation of the file on the data connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
-    /// Words of 36 bits, which RFC 354 calls TYPE I BYTE 36 and RFC 959 TYPE L 36.
-    Words,
-    /// ASCII, in bytes of 8 bits.
-    Text,
-}
 
 /// The paper's data of a transfer, without its duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

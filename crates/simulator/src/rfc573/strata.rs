@@ -3,9 +3,9 @@
 //! Table II has totals by type, and totals by program and direction, but no totals by all three
 //! properties together. The division is therefore part of the scenario.
 
-use super::replay::{Form, Verb};
+use super::transfer_request::{Form, Verb};
 use crate::limits::{OutOfRange, within};
-use crate::world::Side;
+use crate::side::Side;
 use serde::Deserialize;
 
 /// Totals of the transfers of each program, direction and type.

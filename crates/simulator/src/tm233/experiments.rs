@@ -3,8 +3,9 @@
 use super::costs::ibm_pc;
 use super::workload::ScriptedUser;
 use crate::host::{Host, seed_of};
+use crate::side::Side;
 use crate::transmission_line::Line;
-use crate::world::{Side, Stuck, World};
+use crate::world::{Stuck, World};
 use net::link::{Link, Llp};
 use net::meter::{Account, Costs, Counter, Meter, Quantity, Work};
 use net::station::{Opening, Settings, TcpStreamApp};
