@@ -110,12 +110,12 @@ impl<A: Application, B: Application> World<A, B> {
     }
 
     /// Sets a separate line for the data that a host sends. Call it before the first event.
-    pub(crate) fn set_line(&mut self, side: Side, line: Line) {
+    pub fn set_line(&mut self, side: Side, line: Line) {
         self.host_state(side).line = Some(line);
     }
 
     /// Sets the clock of a host. Call it before the first event.
-    pub(crate) fn set_clock(&mut self, side: Side, clock: LocalClock) {
+    pub fn set_clock(&mut self, side: Side, clock: LocalClock) {
         self.host_state(side).clock = clock;
     }
 

@@ -10,14 +10,15 @@ const DOCUMENT: &str = "docs/dependencies.md";
 
 /// The order of the crates: each crate of the workspace, and the crates of the workspace on which it
 /// may depend outside its tests.
-const CRATES: [(&str, &[&str]); 11] = [
+const CRATES: [(&str, &[&str]); 12] = [
     ("net", &[]),
     ("protocols", &["net"]),
     ("records", &[]),
     ("os", &["net"]),
     ("carrier", &["net", "os"]),
-    ("simulator", &["net", "protocols"]),
-    ("plumbline", &["net", "protocols", "os", "carrier", "records", "simulator"]),
+    ("simulator", &["net"]),
+    ("laboratory", &["net", "protocols", "simulator"]),
+    ("plumbline", &["net", "protocols", "os", "carrier", "records", "simulator", "laboratory"]),
     ("test-support", &[]),
     ("conformance", &["net"]),
     ("examples", &["net", "os"]),
@@ -25,7 +26,7 @@ const CRATES: [(&str, &[&str]); 11] = [
 ];
 
 /// Crates whose engines or data do no I/O over a network and read no clock.
-const PURE: [&str; 4] = ["net", "protocols", "records", "simulator"];
+const PURE: [&str; 5] = ["net", "protocols", "records", "simulator", "laboratory"];
 
 /// Libraries that a pure crate may not use outside its tests: they reach the operating system.
 const SYSTEM_LIBRARIES: [&str; 4] = ["libc", "rustix", "socket2", "tokio"];

@@ -9,7 +9,7 @@ use super::source::{Source, is_name};
 use std::collections::BTreeSet;
 
 /// Library crates that are not published.
-const INTERNAL: [&str; 4] = ["records", "simulator", "conformance", "test-support"];
+const INTERNAL: [&str; 5] = ["records", "simulator", "laboratory", "conformance", "test-support"];
 
 /// Beginnings of the declarations to which the rule applies.
 const DECLARATIONS: [&str; 5] =

@@ -4,6 +4,7 @@ use super::laboratory::{
     ECHO_1982_NS, Laboratory, RATE_BPS, SCREENFUL_1982_NS, SCREENFUL_1982_PACKETS,
 };
 use anyhow::{Context, Result};
+use laboratory::table::Origin;
 use records::format::{UNKNOWN, count, count_or_unknown, duration, duration_or_unknown};
 use records::html::figure_6_1::figure_6_1;
 use records::html::waterfall::Waterfall;
@@ -11,7 +12,6 @@ use records::html::{Report, Section};
 use records::summary::{FIRST_TO_LAST, REQUEST_TO_LAST};
 use records::table::Table;
 use records::{Measurement, summary};
-use simulator::table::Origin;
 use std::path::{Path, PathBuf};
 
 /// Returns the table that compares 1982 with today.

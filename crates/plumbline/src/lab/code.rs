@@ -6,8 +6,8 @@
 //! stripped the symbol table, there are no sizes to report.
 
 use anyhow::{Context, Result, bail};
-use simulator::table::{Figure, Row, Table};
-use simulator::tm233;
+use laboratory::table::{Figure, Row, Table};
+use laboratory::tm233;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -2,10 +2,10 @@
 
 use super::pictures;
 use super::today::Today;
+use laboratory::picture::Picture;
+use laboratory::table::{Census, Extent, Figure, Origin, Row, Table};
 use records::table::{Table as Layout, wrap};
 use serde_json::json;
-use simulator::picture::Picture;
-use simulator::table::{Census, Extent, Figure, Origin, Row, Table};
 
 /// Results of an experiment.
 #[derive(Debug)]

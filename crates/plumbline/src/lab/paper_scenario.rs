@@ -3,8 +3,8 @@
 use super::comparison_tables::Experiment;
 use super::transfers;
 use anyhow::{Result, anyhow};
+use laboratory::{multics, rfc573, rfc594, tm233};
 use serde::de::DeserializeOwned;
-use simulator::{multics, rfc573, rfc594, tm233};
 use std::io;
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! Draws the plots and bar charts of a paper as text.
 
+use laboratory::picture::{Bar, Drawing, Line, Picture};
 use serde_json::{Value, json};
-use simulator::picture::{Bar, Drawing, Line, Picture};
 use std::fmt::Write;
 
 /// Height of a plot, in lines.

@@ -2,10 +2,10 @@
 //! program (user or server), a direction and a data type.
 
 use anyhow::Result;
+use laboratory::rfc573::{Form, Kind, Strata, Stratum, Verb};
 use records::population::rfc573::{self as population, Sums};
 use records::transfer::{Command, Role, Transfer, Type};
 use simulator::Side;
-use simulator::rfc573::{Form, Kind, Strata, Stratum, Verb};
 
 /// Returns an error if the totals of a stratum are too large for an experiment, or less than the
 /// totals of the transfers that the paper lists.
@@ -54,8 +54,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     pub(super) fn built_in() -> Strata {
-        let scenario: simulator::rfc573::Scenario =
-            toml::from_str(simulator::rfc573::Scenario::BUILT_IN).unwrap();
+        let scenario: laboratory::rfc573::Scenario =
+            toml::from_str(laboratory::rfc573::Scenario::BUILT_IN).unwrap();
         scenario.strata
     }
 

@@ -3,7 +3,7 @@
 use super::paper_scenario::{Scenario, built_in};
 use super::*;
 use clap::Parser;
-use simulator::table::{Extent, Figure, Row, Table};
+use laboratory::table::{Extent, Figure, Row, Table};
 
 fn experiment_of(paper: Paper) -> Experiment {
     Scenario::read(paper, built_in(paper)).unwrap().run().unwrap()

@@ -8,13 +8,13 @@
 //! and the client unpacks and packs 32-bit words.
 
 use anyhow::{Context, Result, ensure};
+use laboratory::rfc594::TRANSFERS;
+use laboratory::table::Origin;
 use records::statistics::median;
 use records::store::Filter;
 use records::table::{Table, wrap};
 use records::transfer::{Command as TransferCommand, Outcome, Role, Transfer, Type};
 use serde_json::{Value, json};
-use simulator::rfc594::TRANSFERS;
-use simulator::table::Origin;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

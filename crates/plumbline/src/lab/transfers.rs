@@ -4,12 +4,12 @@
 use super::strata;
 use crate::transfer_recorder::nanos;
 use anyhow::Result;
+use laboratory::rfc573::{self, Form, Network, Scenario, Script, Verb};
+use laboratory::table::{Extent, Origin, Row, Table};
 use records::aggregate::Aggregate;
 use records::store::{DivisionAxis, Filter, Key, Source, Store, Subset};
 use records::transfer::{Command, Outcome, Role, Text, Transfer, Type};
 use simulator::Side;
-use simulator::rfc573::{self, Form, Network, Scenario, Script, Verb};
-use simulator::table::{Extent, Origin, Row, Table};
 use std::collections::BTreeSet;
 use std::path::Path;
 

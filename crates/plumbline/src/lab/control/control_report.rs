@@ -5,12 +5,12 @@ use super::of_1982;
 use super::structure::ControlStructure;
 use super::{ControlResults, RealTimeResult};
 use crate::lab::comparison_tables;
+use laboratory::table::{Census, Origin};
 use os::load::Machine;
 use os::tasking::{Kind, Structure};
 use records::format::UNKNOWN;
 use records::table::{Table, wrap};
 use serde_json::{Value, json};
-use simulator::table::{Census, Origin};
 
 /// Goal for a change of control between procedures, in nanoseconds.
 const PROCEDURE_GOAL_NS: f64 = 5.0;

@@ -21,12 +21,12 @@ use crate::exit::{self, Failure};
 use crate::measure::ProgressLine;
 use anyhow::{Context, Result, anyhow};
 use empty::EmptySwitch;
+use laboratory::tm233::control::ControlTimes;
 use of_1982::VirtualTimeResult;
 use os::clock::Calibration;
 use os::namespace;
 use pair::HostPair;
 use records::statistics::median;
-use simulator::tm233::control::ControlTimes;
 use std::io::Write;
 use structure::ControlStructure;
 

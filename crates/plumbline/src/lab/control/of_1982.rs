@@ -4,11 +4,11 @@
 use super::structure::ControlStructure;
 use super::{ControlTimes, RATES_BPS};
 use anyhow::Result;
+use laboratory::table::{Row, Table};
+use laboratory::tm233::control::{ibm_pc_switching_in, measure_control};
 use net::meter::{Costs, Work};
 use net::station::{Control, Scheduler};
 use serde_json::{Value, json};
-use simulator::table::{Row, Table};
-use simulator::tm233::control::{ibm_pc_switching_in, measure_control};
 use simulator::transmission_line::Line;
 use std::time::Duration;
 

@@ -48,10 +48,10 @@ impl ControlStructure {
     pub(super) fn switch_ns_of_1982(self) -> Option<u64> {
         match self {
             Self::Scheduler | Self::Ring(Structure { kind: Kind::Procedures, .. }) => {
-                Some(simulator::tm233::control::PROCEDURE_NS)
+                Some(laboratory::tm233::control::PROCEDURE_NS)
             }
             Self::Ring(Structure { kind: Kind::Tasks(Switch::ByRing), .. }) => {
-                Some(simulator::tm233::control::TASK_NS)
+                Some(laboratory::tm233::control::TASK_NS)
             }
             Self::Ring(_) => None,
         }

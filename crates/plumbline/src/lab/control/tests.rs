@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::lab::comparison_tables;
-use simulator::table::{Extent, Origin};
+use laboratory::table::{Extent, Origin};
 use std::time::Duration;
 
 const SHORT_RUN: MeasurementCounts = MeasurementCounts { batches: 2, rounds: 1, keys: 20 };
