@@ -85,7 +85,7 @@ impl Figure {
 
     /// Returns whether the computed value `ours` agrees with the paper.
     #[must_use]
-    pub fn permits(&self, ours: f64) -> bool {
+    pub(crate) fn permits(&self, ours: f64) -> bool {
         match self.extent {
             Extent::Exactly(value) | Extent::About(value) => ours == value,
             Extent::Between(low, high) => (low..=high).contains(&ours),
@@ -193,7 +193,7 @@ impl Row {
     ///
     /// Returns `None` for an input, because its difference does not measure the model.
     #[must_use]
-    pub fn difference_from_predicted(&self) -> Option<f64> {
+    pub(crate) fn difference_from_predicted(&self) -> Option<f64> {
         self.difference_from(self.predicted)
     }
 

@@ -17,7 +17,7 @@ const CRATES: [(&str, &[&str]); 12] = [
     ("os", &["net"]),
     ("carrier", &["net", "os"]),
     ("simulator", &["net"]),
-    ("laboratory", &["net", "protocols", "simulator"]),
+    ("laboratory", &["net", "protocols", "records", "simulator"]),
     ("plumbline", &["net", "protocols", "os", "carrier", "records", "simulator", "laboratory"]),
     ("test-support", &[]),
     ("conformance", &["net"]),

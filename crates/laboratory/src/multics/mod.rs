@@ -23,4 +23,4 @@ mod workload;
 
 pub use session_scenario::{Costs, Network, Scenario, Session};
 pub use switches::Switches;
-pub use tables::tables;
+pub(crate) use tables::tables;

@@ -91,14 +91,14 @@ pub struct Session {
 
 impl Scenario {
     /// The default scenario, in TOML.
-    pub const BUILT_IN: &str = include_str!("../../../../scenarios/multics.toml");
+    pub(crate) const BUILT_IN: &str = include_str!("../../../../scenarios/multics.toml");
 
     /// Returns an error if a value is out of its permitted range.
     ///
     /// # Errors
     ///
     /// Returns the value that is out of range, and its range.
-    pub fn check(&self) -> Result<(), OutOfRange> {
+    pub(crate) fn check(&self) -> Result<(), OutOfRange> {
         within("minutes", self.minutes, 10..=100_000)?;
         self.costs.check()?;
         self.network.check()?;

@@ -42,7 +42,7 @@ const LIMIT: Duration = Duration::from_secs(86_400);
 
 /// The paper's data of a transfer, without its duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Script<'a> {
+pub(crate) struct Script<'a> {
     /// Name of the remote host.
     pub remote: &'a str,
     /// Role of the local host (client or server). Its record of the transfer is compared with the
@@ -62,7 +62,7 @@ pub struct Script<'a> {
 
 /// Result of a replayed transfer, from the record of the local host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Replayed {
+pub(crate) struct Replayed {
     /// Bits transferred on the data connection.
     pub bits: u64,
     /// Time from the command to the final reply.
@@ -99,13 +99,13 @@ impl std::error::Error for Failure {}
 impl Network {
     /// Returns a copy of this network in which the hosts have no other work.
     #[must_use]
-    pub fn idle(&self) -> Self {
+    pub(crate) fn idle(&self) -> Self {
         Self { turn_ms: 0, ..self.clone() }
     }
 
     /// Returns a copy of this network in which every host allocates at least `bits`.
     #[must_use]
-    pub fn allocating(&self, bits: u64) -> Self {
+    pub(crate) fn allocating(&self, bits: u64) -> Self {
         let mut network = self.clone();
         network.allocation_bits = network.allocation_bits.max(bits);
         for remote in &mut network.remotes {
@@ -117,13 +117,13 @@ impl Network {
     /// Returns a copy of this network in which every host renews an allocation as soon as a program
     /// has read data.
     #[must_use]
-    pub fn allocating_as_read(&self) -> Self {
+    pub(crate) fn allocating_as_read(&self) -> Self {
         Self { allocates: Allocates::AsRead, ..self.clone() }
     }
 
     /// Returns a copy of this network in which no host converts text before sending it.
     #[must_use]
-    pub fn converting_nothing(&self) -> Self {
+    pub(crate) fn converting_nothing(&self) -> Self {
         let mut network = self.clone();
         for remote in &mut network.remotes {
             remote.conversion_ns_per_bit = 0;
@@ -172,7 +172,7 @@ impl Network {
     /// # Errors
     ///
     /// See [`Failure`].
-    pub fn replay(&self, script: &Script<'_>) -> Result<Replayed, Failure> {
+    pub(crate) fn replay(&self, script: &Script<'_>) -> Result<Replayed, Failure> {
         let remote = self.remotes.iter().find(|remote| remote.name == script.remote);
         let remote = remote.ok_or_else(|| Failure::UnknownHost(script.remote.to_owned()))?;
         let [user, server] = [Side::User, Side::Server].map(|side| self.host(side, script, remote));

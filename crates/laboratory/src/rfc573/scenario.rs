@@ -135,7 +135,7 @@ pub struct Crowd {
 
 impl Scenario {
     /// The default scenario, in TOML.
-    pub const BUILT_IN: &str = include_str!("../../../../scenarios/rfc573.toml");
+    pub(crate) const BUILT_IN: &str = include_str!("../../../../scenarios/rfc573.toml");
 
     /// Returns an error if a value is out of its permitted range. [`Strata`] are checked
     /// separately, because their minimum values depend on the transfers that the paper lists.
@@ -143,7 +143,7 @@ impl Scenario {
     /// # Errors
     ///
     /// Returns the value that is out of range, and its range.
-    pub fn check(&self) -> Result<(), OutOfRange> {
+    pub(crate) fn check(&self) -> Result<(), OutOfRange> {
         within("days", self.days, 1..=10_000)?;
         within("week_days", self.week_days, 1..=self.days)?;
         within("week_begins_day", self.week_begins_day, 0..=self.days - self.week_days)?;

@@ -44,7 +44,7 @@ pub struct Stratum {
 
 /// Common properties of the transfers of a stratum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kind {
+pub(crate) struct Kind {
     /// Key of the stratum in the scenario file.
     pub key: &'static str,
     /// Role of the local program (client or server).
@@ -66,7 +66,7 @@ const CPU_MS_MAX: u64 = 10_000_000;
 impl Strata {
     /// Returns the strata in a fixed order.
     #[must_use]
-    pub const fn all(&self) -> [(Kind, Stratum); 8] {
+    pub(crate) const fn all(&self) -> [(Kind, Stratum); 8] {
         const fn kind(key: &'static str, ours: Side, verb: Verb, form: Form) -> Kind {
             Kind { key, ours, verb, form }
         }
@@ -93,7 +93,7 @@ impl Stratum {
     /// # Errors
     ///
     /// Returns the key of the value and its range.
-    pub fn check(&self, key: &str, least: Self) -> Result<(), OutOfRange> {
+    pub(crate) fn check(&self, key: &str, least: Self) -> Result<(), OutOfRange> {
         let within = |name: &str, value, least, most| {
             within(&format!("strata.{key}.{name}"), value, least..=most)
         };

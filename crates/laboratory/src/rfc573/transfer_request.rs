@@ -2,7 +2,7 @@
 
 /// FTP command of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
+pub(crate) enum Verb {
     /// Retrieve a file (RETR).
     Retrieve,
     /// Store a file (STOR).
@@ -13,7 +13,7 @@ pub enum Verb {
 
 /// Representation of the file on the data connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub(crate) enum Form {
     /// Words of 36 bits, which RFC 354 calls TYPE I BYTE 36 and RFC 959 TYPE L 36.
     Words,
     /// ASCII, in bytes of 8 bits.

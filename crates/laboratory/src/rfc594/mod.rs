@@ -19,8 +19,10 @@ mod interface;
 mod subnet;
 mod subnet_scenario;
 mod tables;
+mod today;
 
 pub use interface::{Cable, Interface};
 pub use subnet::{Path, Subnet, TimeSplit};
 pub use subnet_scenario::Scenario;
-pub use tables::{Measured, TRANSFERS, tables};
+pub(crate) use tables::tables;
+pub use today::Today;

@@ -23,14 +23,14 @@ pub struct Scenario {
 
 impl Scenario {
     /// The default scenario, in TOML.
-    pub const BUILT_IN: &str = include_str!("../../../../scenarios/rfc594.toml");
+    pub(crate) const BUILT_IN: &str = include_str!("../../../../scenarios/rfc594.toml");
 
     /// Returns an error if a value is out of its permitted range.
     ///
     /// # Errors
     ///
     /// Returns the value that is out of range, and its range.
-    pub fn check(&self) -> Result<(), OutOfRange> {
+    pub(crate) fn check(&self) -> Result<(), OutOfRange> {
         within("cable_feet", self.cable_feet, 0..=100_000)?;
         within("bbn_hosts_ms", self.bbn_hosts_ms, 0..=100_000)?;
         within("processing_us", self.processing_us, 0..=10_000_000)?;

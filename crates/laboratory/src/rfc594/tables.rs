@@ -8,13 +8,13 @@ use net::time::Duration;
 
 /// One row of RFC 594's table.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Measured {
+pub(super) struct Measured {
     /// Operation and representation.
-    pub what: &'static str,
+    pub(super) what: &'static str,
     /// Data rate, in kbit/s.
-    pub kbps: f64,
+    pub(super) kbps: f64,
     /// CPU time of the user, seconds per megabit.
-    pub user_cpu: f64,
+    pub(super) user_cpu: f64,
     /// CPU time of a user that performs the same operation as this server, seconds per megabit.
     server_cpu: f64,
 }
@@ -25,7 +25,7 @@ const fn measured(what: &'static str, kbps: f64, user_cpu: f64, server_cpu: f64)
 
 /// The table of RFC 594, II. While the user gets a file, the server sends it, so the CPU time of
 /// the server is assumed to be that of a user that sends, and vice versa.
-pub const TRANSFERS: [Measured; 6] = [
+pub(super) const TRANSFERS: [Measured; 6] = [
     measured("get, 8 bit, ASCII", 47.0, 7.9, 7.9),
     measured("send, 8 bit, ASCII", 50.0, 7.9, 7.9),
     measured("get, 32 bit, local byte", 43.0, 1.80, 1.70),
@@ -42,7 +42,7 @@ const LOCAL_FEET: u64 = 30;
 
 /// Returns all tables of the scenario.
 #[must_use]
-pub fn tables(scenario: &Scenario) -> Vec<Table> {
+pub(crate) fn tables(scenario: &Scenario) -> Vec<Table> {
     vec![
         interfaces(scenario),
         hops(scenario),

@@ -65,7 +65,7 @@ pub enum Content {
 
 /// Properties of the two computers.
 #[derive(Clone, Copy, Debug)]
-pub struct Equipment {
+pub(crate) struct Equipment {
     /// Costs of the work of the two computers.
     pub costs: Costs,
     /// Whether the LLP of both computers compresses TCP headers (RFC 1144). The thesis had no
@@ -79,7 +79,7 @@ pub struct Equipment {
 impl Equipment {
     /// Returns the equipment of the thesis.
     #[must_use]
-    pub fn of_1982() -> Self {
+    pub(crate) fn of_1982() -> Self {
         Self { costs: ibm_pc(), compresses_headers: false, answers_early: false }
     }
 
@@ -145,7 +145,7 @@ pub fn echo(rate_bps: u64, keys: usize) -> Result<Duration, Stuck> {
 
 /// Results of an echo measurement.
 #[derive(Clone, Copy, Debug)]
-pub struct Echo {
+pub(crate) struct Echo {
     /// Mean time from the key to its echo.
     pub time: Duration,
     /// Bytes on the line per key, in both directions, including the LLP control bytes REQ, ACK and
@@ -241,14 +241,14 @@ pub struct Screenful {
 impl Screenful {
     /// Returns the total processor time.
     #[must_use]
-    pub fn busy(&self) -> Duration {
+    pub(crate) fn busy(&self) -> Duration {
         let busy = self.charged_ns.iter().filter(|(account, _)| *account != Account::Outside);
         Duration::from_nanos(busy.map(|(_, ns)| ns).sum())
     }
 
     /// Returns the time charged to `account`.
     #[must_use]
-    pub fn charged(&self, account: Account) -> Duration {
+    pub(crate) fn charged(&self, account: Account) -> Duration {
         let charged = self.charged_ns.iter().filter(|(other, _)| *other == account);
         Duration::from_nanos(charged.map(|(_, ns)| ns).sum())
     }

@@ -4,6 +4,7 @@
 //! 6-1. One cost, that of the carriage return, is derived from a screenful (table 6-3); no other
 //! parameter is fitted to the resulting tables. The tables explain the differences from the thesis.
 
+mod code_size;
 mod concentrator;
 pub mod control;
 mod costs;
@@ -16,10 +17,8 @@ mod tables;
 mod truth_tests;
 mod workload;
 
-#[cfg(test)]
-pub(crate) use costs::ibm_pc;
-pub use experiments::{
-    Content, Echo, Equipment, Screenful, Transfer, echo, packet_transfer, screenful,
-};
+pub use code_size::code_size_table;
+pub use experiments::{Content, Screenful, Transfer, echo, packet_transfer, screenful};
 pub use scenario::{Buffers, ForeignHost, Interrupt, Prices, Scenario, Timer, Trials};
-pub use tables::{DATA_BYTES, OTHER_DATA_BYTES, Results, buffer_bytes, host_bytes, results};
+pub use tables::data_table;
+pub(crate) use tables::{Results, results};

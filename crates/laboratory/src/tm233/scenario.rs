@@ -144,14 +144,14 @@ pub struct ForeignHost {
 
 impl Scenario {
     /// The default scenario, in TOML.
-    pub const BUILT_IN: &str = include_str!("../../../../scenarios/tm233.toml");
+    pub(crate) const BUILT_IN: &str = include_str!("../../../../scenarios/tm233.toml");
 
     /// Returns an error if a value is out of its permitted range.
     ///
     /// # Errors
     ///
     /// Returns the value that is out of range, and its range.
-    pub fn check(&self) -> Result<(), OutOfRange> {
+    pub(crate) fn check(&self) -> Result<(), OutOfRange> {
         within("keys", self.keys, 1..=1_000_000)?;
         within("transfer_s", self.transfer_s, 10..=1_000_000)?;
         within("rate_bps", self.rate_bps, LINE_BPS)?;
@@ -226,8 +226,8 @@ impl ForeignHost {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::costs::ibm_pc;
     use super::*;
-    use crate::tm233::ibm_pc;
 
     pub(in crate::tm233) fn built_in() -> Scenario {
         toml::from_str(Scenario::BUILT_IN).unwrap()

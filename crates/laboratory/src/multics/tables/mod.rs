@@ -10,7 +10,7 @@ use crate::table::Table;
 
 /// Returns all tables of the scenario.
 #[must_use]
-pub fn tables(scenario: &Scenario) -> Vec<Table> {
+pub(crate) fn tables(scenario: &Scenario) -> Vec<Table> {
     vec![
         daemon::table(scenario),
         proposals::transaction(scenario),

@@ -20,7 +20,7 @@ mod table_6_7;
 mod table_6_8;
 mod windows;
 
-pub use table_6_8::{DATA_BYTES, OTHER_DATA_BYTES, buffer_bytes, host_bytes};
+pub use table_6_8::data_table;
 
 use super::scenario::Scenario;
 use crate::picture::Picture;
@@ -29,7 +29,7 @@ use simulator::Stuck;
 
 /// Results of all experiments.
 #[derive(Clone, Debug)]
-pub struct Results {
+pub(crate) struct Results {
     /// The tables, in the order of the thesis.
     pub tables: Vec<Table>,
     /// Figures 6-1 to 6-3.
@@ -41,7 +41,7 @@ pub struct Results {
 /// # Errors
 ///
 /// Returns an error if no event is left before the end of a run.
-pub fn results(scenario: &Scenario) -> Result<Results, Stuck> {
+pub(crate) fn results(scenario: &Scenario) -> Result<Results, Stuck> {
     let (figure_6_1, transfer_times) = figure_6_1::table(scenario)?;
     let (figure_6_2, echoes) = figure_6_2::table(scenario)?;
     let (figure_6_3, screenfuls) = figure_6_3::table(scenario)?;

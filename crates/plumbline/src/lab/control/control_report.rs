@@ -4,7 +4,7 @@ use super::empty::{BatchCost, EmptySwitch};
 use super::of_1982;
 use super::structure::ControlStructure;
 use super::{ControlResults, RealTimeResult};
-use crate::lab::comparison_tables;
+use laboratory::comparison_tables;
 use laboratory::table::{Census, Origin};
 use os::load::Machine;
 use os::tasking::{Kind, Structure};

@@ -1,7 +1,7 @@
 //! Tests of a short run of the experiments without a TUN, and of its report as text and as JSON.
 
 use super::*;
-use crate::lab::comparison_tables;
+use laboratory::comparison_tables;
 use laboratory::table::{Extent, Origin};
 use std::time::Duration;
 

@@ -5,11 +5,10 @@
 //! their caller, and each instance of a generic function counts separately. If a packager has
 //! stripped the symbol table, there are no sizes to report.
 
-use anyhow::{Context, Result, bail};
-use laboratory::table::{Figure, Row, Table};
-use laboratory::tm233;
+use crate::table::{Row, Table};
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::io::{Error, ErrorKind, Result};
 use std::os::unix::fs::FileExt;
 
 /// A module of the thesis, its size in bytes, and the modules of plumbline that implement it.
@@ -39,16 +38,15 @@ const OS_AREA_BYTES: f64 = 256.0;
 /// Total size in the thesis, in bytes.
 const TOTAL_BYTES: f64 = 24_470.0;
 
-/// Returns the table for the running program.
+/// Returns the table for `program`, the file of the running program.
 ///
 /// # Errors
 ///
-/// Returns an error if the program has no symbols or is not a 64-bit ELF file.
-pub(super) fn table() -> Result<Table> {
-    let file = File::open("/proc/self/exe")?;
-    let functions = functions(&file)?;
+/// Returns an error if the file cannot be read, has no symbols, or is not a 64-bit ELF file.
+pub fn code_size_table(program: &File) -> Result<Table> {
+    let functions = functions(program)?;
     if functions.is_empty() {
-        bail!("plumb was built without a symbol table");
+        return Err(invalid("plumb was built without a symbol table"));
     }
     let mut rows: Vec<Row> = MODULES
         .iter()
@@ -65,7 +63,7 @@ pub(super) fn table() -> Result<Table> {
             )
         })
         .collect();
-    rows.push(row("operating system area", OS_AREA_BYTES, f64::from(headers_len(&file)?)));
+    rows.push(row("operating system area", OS_AREA_BYTES, f64::from(headers_len(program)?)));
     rows.push(row("total", TOTAL_BYTES, rows.iter().map(|row| row.ours).sum()));
     Ok(Table {
         number: "6-8",
@@ -89,29 +87,10 @@ fn row(what: &str, measured: f64, ours: f64) -> Row {
     Row::output(what, ours, 0).measured(measured)
 }
 
-/// Returns the sizes of the data outside the buffers, which depend on the build of the program.
-pub(super) fn data_table() -> Table {
-    let buffers: usize = tm233::buffer_bytes().iter().sum();
-    let other_data_bytes = tm233::host_bytes();
-    Table {
-        number: "G, of the running program",
-        title: "memory of all data (§6.3.4)",
-        unit: "bytes",
-        rows: vec![
-            Row::output("data besides the buffers", other_data_bytes as f64, 0)
-                .measured(Figure::derived(tm233::OTHER_DATA_BYTES)),
-            row("all data", tm233::DATA_BYTES, (buffers + other_data_bytes) as f64),
-        ],
-        why: "Besides the buffers, a host stores the data of its layers, its meter and Telnet. \
-              Tables that grow as needed and the screen are not included. The sizes depend on the \
-              compiler and on the features of the build.",
-    }
-}
-
 /// Returns the length of the ELF header plus the program headers, in bytes.
 fn headers_len(file: &File) -> Result<u32> {
     let mut elf_header = [0; 64];
-    file.read_exact_at(&mut elf_header, 0).context("cannot read this program")?;
+    file.read_exact_at(&mut elf_header, 0)?;
     let size = read_u32(&elf_header, 0x36).unwrap_or(0) & 0xFFFF;
     let count = read_u32(&elf_header, 0x38).unwrap_or(0) & 0xFFFF;
     Ok(64 + size * count)
@@ -166,7 +145,9 @@ fn functions(file: &File) -> Result<Vec<Function>> {
     let Some(symbols) = sections.iter().find(|section| section.kind == SYMTAB) else {
         return Ok(Vec::new());
     };
-    let names = sections.get(symbols.link).context("the symbol table of plumb has no names")?;
+    let names = sections
+        .get(symbols.link)
+        .ok_or_else(|| invalid("the symbol table of plumb has no names"))?;
     let symbols = bytes_of(file, *symbols)?;
     let names = bytes_of(file, *names)?;
     let mut places = BTreeSet::new();
@@ -185,9 +166,9 @@ fn functions(file: &File) -> Result<Vec<Function>> {
 
 fn sections(file: &File) -> Result<Vec<Section>> {
     let mut head = [0; 64];
-    file.read_exact_at(&mut head, 0).context("cannot read this program")?;
+    file.read_exact_at(&mut head, 0)?;
     if !head.starts_with(b"\x7fELF\x02\x01") {
-        bail!("this program is not a 64-bit ELF file of the native byte order");
+        return Err(invalid("this program is not a 64-bit ELF file of the native byte order"));
     }
     let count = read_u32(&head, 0x3C).unwrap_or(0) & 0xFFFF;
     let table = Section {
@@ -208,12 +189,16 @@ fn sections(file: &File) -> Result<Vec<Section>> {
     Ok(sections.collect())
 }
 
+fn invalid(message: &'static str) -> Error {
+    Error::new(ErrorKind::InvalidData, message)
+}
+
 fn bytes_of(file: &File, section: Section) -> Result<Vec<u8>> {
     if section.size > SECTION_MAX_BYTES {
-        bail!("a section of the running program is too long");
+        return Err(invalid("a section of the running program is too long"));
     }
-    let mut bytes = vec![0; usize::try_from(section.size)?];
-    file.read_exact_at(&mut bytes, section.offset).context("cannot read this program")?;
+    let mut bytes = vec![0; usize::try_from(section.size).map_err(Error::other)?];
+    file.read_exact_at(&mut bytes, section.offset)?;
     Ok(bytes)
 }
 
@@ -228,14 +213,6 @@ fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_module_sizes_of_this_program_are_found() {
-        let table = table().unwrap();
-        let tcp = table.rows.iter().find(|row| row.what == "TCP").unwrap();
-        assert!(tcp.ours > 5_396.0, "{table:?}");
-        assert!(table.rows.iter().all(|row| row.ours > 0.0), "{table:?}");
-    }
 
     #[test]
     fn a_module_is_found_in_the_name_of_a_function_and_of_a_type() {

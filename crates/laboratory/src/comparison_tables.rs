@@ -1,29 +1,16 @@
 //! Tables of a paper with plumbline's figures beside them, as text and as JSON.
 
-use super::pictures;
-use super::today::Today;
-use laboratory::picture::Picture;
-use laboratory::table::{Census, Extent, Figure, Origin, Row, Table};
-use records::table::{Table as Layout, wrap};
+use crate::experiment::Experiment;
+use crate::paragraph::paragraph;
+use crate::render_picture;
+use crate::rfc594::Today;
+use crate::table::{Census, Extent, Figure, Origin, Row, Table};
+use records::table::Table as Layout;
 use serde_json::json;
 
-/// Results of an experiment.
-#[derive(Debug)]
-pub(super) struct Experiment {
-    /// Name on the command line.
-    pub(super) scenario: &'static str,
-    /// Prefix of the column headings for the paper's figures: the year of the paper, or a label for
-    /// a paper without a date.
-    pub(super) source: &'static str,
-    /// Description of the experiment and its assumptions.
-    pub(super) introduction: &'static str,
-    pub(super) tables: Vec<Table>,
-    /// Pictures of the paper, each drawn before the table with the same number.
-    pub(super) pictures: Vec<Picture>,
-}
-
 /// Returns the tables as text, each at most `width` columns wide.
-pub(super) fn text(experiment: &Experiment, width: usize) -> String {
+#[must_use]
+pub fn text(experiment: &Experiment, width: usize) -> String {
     let mut text = paragraph(experiment.introduction, width);
     text.push('\n');
     text.push_str(&paragraph(&census(&Census::of(&experiment.tables)), width));
@@ -33,7 +20,7 @@ pub(super) fn text(experiment: &Experiment, width: usize) -> String {
         for picture in pictures.filter(|picture| picture.number == table.number) {
             text.push_str(&paragraph(&heading(picture.number, picture.title), width));
             text.push('\n');
-            text.push_str(&pictures::text(picture, width));
+            text.push_str(&render_picture::text(picture, width));
             text.push('\n');
         }
         text.push_str(&table_text(table, experiment.source, width));
@@ -43,7 +30,7 @@ pub(super) fn text(experiment: &Experiment, width: usize) -> String {
 
 /// Returns one table with its title and, if known, the reason for the differences. The headings of
 /// the paper's columns begin with `source`.
-pub(super) fn table_text(table: &Table, source: &str, width: usize) -> String {
+pub fn table_text(table: &Table, source: &str, width: usize) -> String {
     let mut text = paragraph(&title(table), width);
     text.push('\n');
     text.push_str(&layout(table, source).render(width));
@@ -56,7 +43,7 @@ pub(super) fn table_text(table: &Table, source: &str, width: usize) -> String {
 
 /// Returns a sentence with the number of rows of each origin and the median difference of the
 /// outputs.
-pub(super) fn census(census: &Census) -> String {
+pub fn census(census: &Census) -> String {
     let [inputs, fits, outputs] = census.rows;
     let comparison_text = match census.median_difference {
         Some(difference) => format!(
@@ -87,10 +74,6 @@ fn heading(number: &str, title: &str) -> String {
         Some(number) => format!("Figure {number}: {title}"),
         None => format!("Table {number}: {title}"),
     }
-}
-
-pub(super) fn paragraph(text: &str, width: usize) -> String {
-    wrap(text, width).join("\n") + "\n"
 }
 
 fn layout(table: &Table, source: &str) -> Layout {
@@ -163,10 +146,12 @@ fn percent(share: f64) -> String {
     if tenths == 0.0 { String::from("0.0 %") } else { format!("{:+.1} %", tenths / 10.0) }
 }
 
-/// Returns the tables as one JSON object.
-pub(super) fn json(experiment: &Experiment, today: Option<&Today>) -> String {
+/// Returns the tables as one JSON object, with the measurements of today for RFC 594 if there are
+/// any.
+#[must_use]
+pub fn json(experiment: &Experiment, today: Option<&Today>) -> String {
     let tables: Vec<_> = experiment.tables.iter().map(table_json).collect();
-    let pictures: Vec<_> = experiment.pictures.iter().map(pictures::json).collect();
+    let pictures: Vec<_> = experiment.pictures.iter().map(render_picture::json).collect();
     let mut document = json!({
         "schema": 2,
         "scenario": experiment.scenario,
@@ -180,7 +165,8 @@ pub(super) fn json(experiment: &Experiment, today: Option<&Today>) -> String {
     format!("{document:#}\n")
 }
 
-pub(super) fn table_json(table: &Table) -> serde_json::Value {
+/// Returns a table as JSON.
+pub fn table_json(table: &Table) -> serde_json::Value {
     json!({
         "number": table.number,
         "title": table.title,
@@ -190,7 +176,8 @@ pub(super) fn table_json(table: &Table) -> serde_json::Value {
     })
 }
 
-pub(super) fn census_json(census: &Census) -> serde_json::Value {
+/// Returns the numbers of rows by origin as JSON.
+pub fn census_json(census: &Census) -> serde_json::Value {
     let rows = Origin::ALL.map(Origin::name).into_iter().zip(census.rows);
     json!({
         "rows": rows.collect::<std::collections::BTreeMap<_, _>>(),

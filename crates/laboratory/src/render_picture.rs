@@ -1,6 +1,7 @@
 //! Draws the plots and bar charts of a paper as text.
 
-use laboratory::picture::{Bar, Drawing, Line, Picture};
+use crate::paragraph::paragraph;
+use crate::picture::{Bar, Drawing, Line, Picture};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -10,7 +11,7 @@ const PLOT_ROWS: usize = 20;
 const PLOT_MAX_COLUMNS: usize = 80;
 
 /// Returns a picture as text, at most `width` columns wide.
-pub(super) fn text(picture: &Picture, width: usize) -> String {
+pub(crate) fn text(picture: &Picture, width: usize) -> String {
     let width = width.min(PLOT_MAX_COLUMNS);
     match &picture.drawing {
         Drawing::Plot { x_label, y_label, lines } => plot(x_label, y_label, lines, width),
@@ -68,10 +69,7 @@ fn plot(x_label: &str, y_label: &str, lines: &[Line], width: usize) -> String {
     _ = writeln!(text, "     0{label:>columns$}");
     let names = lines.iter().map(|line| format!("{} = {}", line.mark, line.name));
     let names = names.chain(std::iter::once(String::from("* = two lines")));
-    text.push_str(&super::comparison_tables::paragraph(
-        &names.collect::<Vec<_>>().join(", "),
-        width,
-    ));
+    text.push_str(&paragraph(&names.collect::<Vec<_>>().join(", "), width));
     text
 }
 
@@ -103,7 +101,7 @@ fn ceiling(columns: f64) -> usize {
 }
 
 /// Returns the points of a picture as JSON.
-pub(super) fn json(picture: &Picture) -> Value {
+pub(crate) fn json(picture: &Picture) -> Value {
     let Picture { number, title, drawing } = picture;
     match drawing {
         Drawing::Plot { x_label, y_label, lines } => {

@@ -1,15 +1,16 @@
 //! Transfers of RFC 573, generated from the totals that the scenario states for each stratum: a
 //! program (user or server), a direction and a data type.
 
-use anyhow::Result;
-use laboratory::rfc573::{Form, Kind, Strata, Stratum, Verb};
+use super::strata::{Kind, Strata, Stratum};
+use super::transfer_request::{Form, Verb};
+use crate::limits::OutOfRange;
 use records::population::rfc573::{self as population, Sums};
 use records::transfer::{Command, Role, Transfer, Type};
 use simulator::Side;
 
 /// Returns an error if the totals of a stratum are too large for an experiment, or less than the
 /// totals of the transfers that the paper lists.
-pub(super) fn check(strata: &Strata) -> Result<()> {
+pub(crate) fn check(strata: &Strata) -> Result<(), OutOfRange> {
     for (kind, stratum) in strata.all() {
         let Sums { files, bits, cpu_ms } = population_of(kind, stratum).minimum_sums();
         stratum.check(kind.key, Stratum { files, bits, cpu_ms })?;
@@ -34,13 +35,16 @@ fn population_of(kind: Kind, stratum: Stratum) -> population::Stratum {
     }
 }
 
-/// Returns the 304 transfers of the built-in scenario. Their durations add up to the durations of
-/// table II.
-#[cfg(test)]
-pub(crate) fn transfers_of_1973() -> Vec<Transfer> {
+/// Returns the transfers of `strata` with durations. With the strata of the built-in scenario they
+/// are the 304 transfers of table II, and their durations add up to those of the table.
+///
+/// The experiment computes the durations instead. These are for tests of programs that read
+/// records.
+#[must_use]
+pub fn transfers_of_1973(strata: &Strata) -> Vec<Transfer> {
     const REAL_MS: [u64; 8] =
         [448_000, 2_485_500, 1_656_500, 1_143_500, 60_000, 180_000, 1_226_000, 420_000];
-    let strata = tests::built_in().all().map(|(kind, stratum)| population_of(kind, stratum));
+    let strata = strata.all().map(|(kind, stratum)| population_of(kind, stratum));
     let with_times = strata
         .into_iter()
         .zip(REAL_MS)
@@ -50,18 +54,13 @@ pub(crate) fn transfers_of_1973() -> Vec<Transfer> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::scenario::tests::built_in;
     use super::*;
     use std::collections::BTreeSet;
 
-    pub(super) fn built_in() -> Strata {
-        let scenario: laboratory::rfc573::Scenario =
-            toml::from_str(laboratory::rfc573::Scenario::BUILT_IN).unwrap();
-        scenario.strata
-    }
-
     #[test]
     fn the_built_in_strata_have_304_files_of_57_6_megabits() {
-        let all = transfers(&built_in());
+        let all = transfers(&built_in().strata);
         let bits: u64 = all.iter().filter_map(Transfer::bits).sum();
         assert_eq!((all.len(), bits / 10_000), (304, 5_758));
         let ids: BTreeSet<_> = all.iter().map(|transfer| transfer.record_id).collect();
@@ -70,7 +69,7 @@ mod tests {
 
     #[test]
     fn the_smallest_and_largest_transfers_are_those_of_the_paper() {
-        let all = transfers_of_1973();
+        let all = transfers_of_1973(&built_in().strata);
         let bits: Vec<u64> = all.iter().filter_map(Transfer::bits).collect();
         assert_eq!((bits.iter().min(), bits.iter().max()), (Some(&80), Some(&5_029_992)));
         let lowest_rate = all.iter().filter_map(Transfer::rate_bps).min();
@@ -79,14 +78,15 @@ mod tests {
 
     #[test]
     fn the_fastest_transfer_is_that_of_the_paper() {
-        let highest_rate = transfers_of_1973().iter().filter_map(Transfer::rate_bps).max();
+        let highest_rate =
+            transfers_of_1973(&built_in().strata).iter().filter_map(Transfer::rate_bps).max();
         assert_eq!(highest_rate.map(|rate| rate / 100), Some(278));
     }
 
     #[test]
     fn a_stratum_must_hold_the_transfers_that_the_paper_lists() {
         let error_after = |change: fn(&mut Strata)| {
-            let mut strata = built_in();
+            let mut strata = built_in().strata;
             change(&mut strata);
             check(&strata).unwrap_err().to_string()
         };

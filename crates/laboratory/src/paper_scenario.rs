@@ -1,12 +1,12 @@
 //! Scenarios: the assumptions of each experiment, as a TOML file.
 
-use super::comparison_tables::Experiment;
-use super::transfers;
-use anyhow::{Result, anyhow};
-use laboratory::{multics, rfc573, rfc594, tm233};
+use crate::experiment::Experiment;
+use crate::limits::OutOfRange;
+use crate::rfc573::{stratum_transfers, survey_tables, transfer_tables};
+use crate::{multics, rfc573, rfc594, tm233};
 use serde::de::DeserializeOwned;
-use std::io;
-use std::path::Path;
+use simulator::Stuck;
+use std::{error, fmt};
 
 const TM233: &str = "Personal computers on serial lines are simulated in virtual time. They run \
                      plumbline's protocol layers, and each layer is charged the cost of 1982 from \
@@ -32,29 +32,106 @@ const MULTICS: &str = "Two simulated stations exchange the messages of sessions 
 
 /// A paper whose tables are computed from a scenario.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Paper {
+pub enum Paper {
+    /// TM-233, chapter 6.
     Tm233,
+    /// RFC 573.
     Rfc573,
+    /// RFC 594.
     Rfc594,
+    /// The memo on the Network Daemon of Multics.
     Multics,
 }
 
 /// Assumptions of one experiment.
 #[derive(Debug)]
-pub(super) enum Scenario {
+pub enum Scenario {
+    /// Assumptions for TM-233.
     Tm233(Box<tm233::Scenario>),
+    /// Assumptions for RFC 573.
     Rfc573(Box<rfc573::Scenario>),
+    /// Assumptions for RFC 594.
     Rfc594(rfc594::Scenario),
+    /// Assumptions for the memo on Multics.
     Multics(multics::Scenario),
 }
 
-/// Returns the text of the scenario in `file`, by default the built-in one.
-pub(super) fn text(paper: Paper, file: Option<&Path>) -> io::Result<String> {
-    file.map_or_else(|| Ok(built_in(paper).to_owned()), std::fs::read_to_string)
+/// Reason why a scenario cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScenarioError {
+    /// The text is not TOML, or its keys or types are not those of the scenario.
+    Toml {
+        /// Number of the line, if it is known.
+        line: Option<usize>,
+        /// Description of the error, in one line.
+        message: String,
+    },
+    /// A value is outside its permitted range.
+    OutOfRange(OutOfRange),
+    /// A transfer of RFC 573 has a host that the scenario does not have.
+    Transfer(rfc573::Failure),
+}
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Toml { line: Some(line), message } => write!(f, "line {line}: {message}"),
+            Self::Toml { line: None, message } => f.write_str(message),
+            Self::OutOfRange(error) => error.fmt(f),
+            Self::Transfer(failure) => failure.fmt(f),
+        }
+    }
+}
+
+impl error::Error for ScenarioError {}
+
+impl From<OutOfRange> for ScenarioError {
+    fn from(error: OutOfRange) -> Self {
+        Self::OutOfRange(error)
+    }
+}
+
+impl From<rfc573::Failure> for ScenarioError {
+    fn from(failure: rfc573::Failure) -> Self {
+        Self::Transfer(failure)
+    }
+}
+
+/// Reason why an experiment has no results.
+#[derive(Debug)]
+pub enum ExperimentError {
+    /// No event was left before the end of a run.
+    Stuck(Stuck),
+    /// The tables of the transfers of RFC 573 cannot be computed.
+    Transfers(rfc573::TransferTableError),
+}
+
+impl fmt::Display for ExperimentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stuck(stuck) => stuck.fmt(f),
+            Self::Transfers(error) => error.fmt(f),
+        }
+    }
+}
+
+impl error::Error for ExperimentError {}
+
+impl From<Stuck> for ExperimentError {
+    fn from(stuck: Stuck) -> Self {
+        Self::Stuck(stuck)
+    }
+}
+
+impl From<rfc573::TransferTableError> for ExperimentError {
+    fn from(error: rfc573::TransferTableError) -> Self {
+        Self::Transfers(error)
+    }
 }
 
 /// Returns the scenario that is part of the program.
-pub(super) const fn built_in(paper: Paper) -> &'static str {
+#[must_use]
+pub const fn built_in(paper: Paper) -> &'static str {
     match paper {
         Paper::Tm233 => tm233::Scenario::BUILT_IN,
         Paper::Rfc573 => rfc573::Scenario::BUILT_IN,
@@ -65,7 +142,12 @@ pub(super) const fn built_in(paper: Paper) -> &'static str {
 
 impl Scenario {
     /// Parses the scenario and checks that an experiment can run with it.
-    pub(super) fn read(paper: Paper, text: &str) -> Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the text is not a scenario of the paper, or if a value is outside its
+    /// permitted range.
+    pub fn read(paper: Paper, text: &str) -> Result<Self, ScenarioError> {
         let scenario = match paper {
             Paper::Tm233 => Self::Tm233(parse_toml(text)?),
             Paper::Rfc573 => Self::Rfc573(parse_toml(text)?),
@@ -76,7 +158,8 @@ impl Scenario {
             Self::Tm233(scenario) => scenario.check()?,
             Self::Rfc573(scenario) => {
                 scenario.check()?;
-                transfers::check(scenario)?;
+                stratum_transfers::check(&scenario.strata)?;
+                transfer_tables::check_hosts(scenario)?;
             }
             Self::Rfc594(scenario) => scenario.check()?,
             Self::Multics(scenario) => scenario.check()?,
@@ -85,7 +168,11 @@ impl Scenario {
     }
 
     /// Runs the experiment.
-    pub(super) fn run(&self) -> Result<Experiment> {
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a run stops making progress, or if the transfers of RFC 573 fail.
+    pub fn run(&self) -> Result<Experiment, ExperimentError> {
         Ok(match self {
             Self::Tm233(scenario) => {
                 let tm233::Results { tables, pictures } = tm233::results(scenario)?;
@@ -98,8 +185,8 @@ impl Scenario {
                 }
             }
             Self::Rfc573(scenario) => {
-                let mut tables = rfc573::tables(scenario);
-                tables.extend(transfers::tables(scenario)?);
+                let mut tables = survey_tables::tables(scenario);
+                tables.extend(transfer_tables::tables(scenario)?);
                 Experiment {
                     scenario: "rfc573",
                     source: "1973",
@@ -127,15 +214,11 @@ impl Scenario {
 }
 
 /// Parses TOML; an error message is one sentence with the line number.
-fn parse_toml<S: DeserializeOwned>(text: &str) -> Result<S> {
+fn parse_toml<S: DeserializeOwned>(text: &str) -> Result<S, ScenarioError> {
     toml::from_str(text).map_err(|error| {
         let message = error.message().replace('\n', "; ");
         let text_before = error.span().and_then(|span| text.get(..span.start));
-        match text_before {
-            Some(text_before) => {
-                anyhow!("line {}: {message}", text_before.matches('\n').count() + 1)
-            }
-            None => anyhow!("{message}"),
-        }
+        let line = text_before.map(|text_before| text_before.matches('\n').count() + 1);
+        ScenarioError::Toml { line, message }
     })
 }

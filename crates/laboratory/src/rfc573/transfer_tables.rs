@@ -1,17 +1,19 @@
 //! Repeats the transfers of RFC 573, and computes table II from the new records in an in-memory
 //! store.
 
-use super::strata;
-use crate::transfer_recorder::nanos;
-use anyhow::Result;
-use laboratory::rfc573::{self, Form, Network, Scenario, Script, Verb};
-use laboratory::table::{Extent, Origin, Row, Table};
+use super::replay::{Failure, Script};
+use super::scenario::{Network, Scenario};
+use super::stratum_transfers::transfers;
+use super::transfer_request::{Form, Verb};
+use crate::table::{Extent, Origin, Row, Table};
+use net::time::Duration;
 use records::aggregate::Aggregate;
-use records::store::{DivisionAxis, Filter, Key, Source, Store, Subset};
+use records::store::{DivisionAxis, Filter, Key, Source, Store, StoreError, Subset};
 use records::transfer::{Command, Outcome, Role, Text, Transfer, Type};
 use simulator::Side;
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::{error, fmt};
 
 /// Name of the subset of table II with the image files.
 const IMAGE: &str = "image, 36 bits";
@@ -50,17 +52,47 @@ const LARGE_ALLOCATION_BITS: u64 = 17_724;
 /// Section IV: size in bits above which a file's size makes little difference.
 const KNEE_BITS: u64 = 40_000;
 
-/// Returns an error if a stratum is too small for the transfers that the paper lists, or if a
-/// transfer has a host that is not in the network.
-pub(super) fn check(scenario: &Scenario) -> Result<()> {
-    strata::check(&scenario.strata)?;
-    let names: BTreeSet<String> = strata::transfers(&scenario.strata)
+/// Reason why the tables of the transfers cannot be computed.
+#[derive(Debug)]
+pub enum TransferTableError {
+    /// A transfer failed.
+    Transfer(Failure),
+    /// The store of the new records cannot be used.
+    Store(StoreError),
+}
+
+impl fmt::Display for TransferTableError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Transfer(failure) => failure.fmt(f),
+            Self::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl error::Error for TransferTableError {}
+
+impl From<Failure> for TransferTableError {
+    fn from(failure: Failure) -> Self {
+        Self::Transfer(failure)
+    }
+}
+
+impl From<StoreError> for TransferTableError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// Returns an error if a transfer has a host that is not in the network.
+pub(crate) fn check_hosts(scenario: &Scenario) -> Result<(), Failure> {
+    let names: BTreeSet<String> = transfers(&scenario.strata)
         .iter()
         .filter_map(|transfer| Some(name_of(transfer.identity.remote_name.as_ref()?).to_owned()))
         .collect();
     let remotes = &scenario.network.remotes;
     let unknown = names.into_iter().find(|name| remotes.iter().all(|remote| remote.name != *name));
-    unknown.map_or(Ok(()), |name| Err(rfc573::Failure::UnknownHost(name).into()))
+    unknown.map_or(Ok(()), |name| Err(Failure::UnknownHost(name)))
 }
 
 /// Repeats the recorded transfers, which produces new records, and returns the tables computed from
@@ -69,10 +101,10 @@ pub(super) fn check(scenario: &Scenario) -> Result<()> {
 /// # Errors
 ///
 /// Returns an error if a transfer fails, or if the in-memory store cannot be used.
-pub(super) fn tables(scenario: &Scenario) -> Result<Vec<Table>> {
+pub(crate) fn tables(scenario: &Scenario) -> Result<Vec<Table>, TransferTableError> {
     let network = &scenario.network;
     let seed = scenario.seed;
-    let recorded = strata::transfers(&scenario.strata);
+    let recorded = transfers(&scenario.strata);
     let ours = replay_all(&recorded, network, seed)?;
     let mut store = Store::open(Path::new(":memory:"))?;
     store.append(&ours)?;
@@ -105,7 +137,7 @@ fn replay_all(
     recorded: &[Transfer],
     network: &Network,
     seed: u64,
-) -> Result<Vec<Transfer>, rfc573::Failure> {
+) -> Result<Vec<Transfer>, Failure> {
     let replayed_records = (seed..).zip(recorded).map(|(seed, transfer)| {
         let replayed = network.replay(&script(transfer, seed))?;
         let mut record = Transfer::new(transfer.record_id);
@@ -119,6 +151,10 @@ fn replay_all(
         Ok(record)
     });
     replayed_records.collect()
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Returns the paper's description of a transfer, without its duration.
@@ -503,6 +539,8 @@ fn text_figures(ours: &[Transfer], subsets: &[Subset], cpu_minute_dollars: f64) 
 
 #[cfg(test)]
 mod tests {
+    use super::super::scenario::tests::built_in;
+    use super::super::stratum_transfers::transfers_of_1973;
     use super::*;
 
     #[test]
@@ -523,7 +561,7 @@ mod tests {
 
     #[test]
     fn the_rows_of_table_iii_computed_from_our_transfers_match_the_paper() {
-        let table = table_iii(&strata::transfers_of_1973());
+        let table = table_iii(&transfers_of_1973(&built_in().strata));
         assert_eq!(table.rows.len(), 2 * TABLE_III.len());
         for row in &table.rows {
             let difference = row.measured.unwrap().difference(row.ours).unwrap();
@@ -533,7 +571,7 @@ mod tests {
 
     /// Returns a scenario with idle hosts and few transfers, which runs in a few seconds.
     fn short_scenario() -> Scenario {
-        let mut scenario: Scenario = toml::from_str(Scenario::BUILT_IN).unwrap();
+        let mut scenario = built_in();
         scenario.network = scenario.network.idle();
         let stratum = &mut scenario.strata.server_receives_image;
         stratum.files = 10;
@@ -569,7 +607,7 @@ mod tests {
 
     fn subsets() -> Vec<Subset> {
         let mut store = Store::open(Path::new(":memory:")).unwrap();
-        store.append(&strata::transfers_of_1973()).unwrap();
+        store.append(&transfers_of_1973(&built_in().strata)).unwrap();
         let axes = [DivisionAxis::All, DivisionAxis::Type, DivisionAxis::Program];
         let subsets = store.subsets(&Filter::default(), &axes, Source::Records).unwrap();
         subsets.into_iter().flatten().collect()

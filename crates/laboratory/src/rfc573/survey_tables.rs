@@ -36,8 +36,7 @@ struct SurveyedHost<'a> {
 }
 
 /// Returns the tables of the survey.
-#[must_use]
-pub fn tables(scenario: &Scenario) -> Vec<Table> {
+pub(crate) fn tables(scenario: &Scenario) -> Vec<Table> {
     let mut rng = Rng::from_seed(scenario.seed);
     let hosts: Vec<SurveyedHost<'_>> = scenario
         .hosts
