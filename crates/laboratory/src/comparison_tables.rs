@@ -30,7 +30,7 @@ pub fn text(experiment: &Experiment, width: usize) -> String {
 
 /// Returns one table with its title and, if known, the reason for the differences. The headings of
 /// the paper's columns begin with `source`.
-pub fn table_text(table: &Table, source: &str, width: usize) -> String {
+pub(crate) fn table_text(table: &Table, source: &str, width: usize) -> String {
     let mut text = paragraph(&title(table), width);
     text.push('\n');
     text.push_str(&layout(table, source).render(width));
@@ -43,7 +43,7 @@ pub fn table_text(table: &Table, source: &str, width: usize) -> String {
 
 /// Returns a sentence with the number of rows of each origin and the median difference of the
 /// outputs.
-pub fn census(census: &Census) -> String {
+pub(crate) fn census(census: &Census) -> String {
     let [inputs, fits, outputs] = census.rows;
     let comparison_text = match census.median_difference {
         Some(difference) => format!(
@@ -166,7 +166,7 @@ pub fn json(experiment: &Experiment, today: Option<&Today>) -> String {
 }
 
 /// Returns a table as JSON.
-pub fn table_json(table: &Table) -> serde_json::Value {
+pub(crate) fn table_json(table: &Table) -> serde_json::Value {
     json!({
         "number": table.number,
         "title": table.title,
@@ -177,7 +177,7 @@ pub fn table_json(table: &Table) -> serde_json::Value {
 }
 
 /// Returns the numbers of rows by origin as JSON.
-pub fn census_json(census: &Census) -> serde_json::Value {
+pub(crate) fn census_json(census: &Census) -> serde_json::Value {
     let rows = Origin::ALL.map(Origin::name).into_iter().zip(census.rows);
     json!({
         "rows": rows.collect::<std::collections::BTreeMap<_, _>>(),

@@ -18,7 +18,7 @@ pub enum Origin {
 
 impl Origin {
     /// All origins, in the order of the row counts in [`Census::rows`].
-    pub const ALL: [Self; 3] = [Self::Input, Self::Fit, Self::Output];
+    pub(crate) const ALL: [Self; 3] = [Self::Input, Self::Fit, Self::Output];
 
     /// Returns the name of the origin in tables and in JSON.
     #[must_use]
@@ -61,20 +61,20 @@ pub struct Figure {
 impl Figure {
     /// Creates a value that the paper prints.
     #[must_use]
-    pub const fn new(extent: Extent) -> Self {
+    pub(crate) const fn new(extent: Extent) -> Self {
         Self { extent, is_derived: false }
     }
 
     /// Creates a value that is computed here from printed values of the paper.
     #[must_use]
-    pub const fn derived(value: f64) -> Self {
+    pub(crate) const fn derived(value: f64) -> Self {
         Self { extent: Extent::Exactly(value), is_derived: true }
     }
 
     /// Returns the minimum and the maximum of the values that agree with the paper; `None` means no
     /// limit.
     #[must_use]
-    pub const fn bounds(&self) -> (Option<f64>, Option<f64>) {
+    pub(crate) const fn bounds(&self) -> (Option<f64>, Option<f64>) {
         match self.extent {
             Extent::Exactly(value) | Extent::About(value) => (Some(value), Some(value)),
             Extent::Between(low, high) => (Some(low), Some(high)),
@@ -100,7 +100,7 @@ impl Figure {
     ///
     /// Zero if `ours` agrees; `None` if the nearest value is zero.
     #[must_use]
-    pub fn difference(&self, ours: f64) -> Option<f64> {
+    pub(crate) fn difference(&self, ours: f64) -> Option<f64> {
         let (low, high) = self.bounds();
         let beyond = low.filter(|low| ours < *low).or_else(|| high.filter(|high| ours > *high));
         match beyond {
@@ -143,43 +143,43 @@ pub struct Row {
 impl Row {
     /// Creates a row without a value of the paper.
     #[must_use]
-    pub fn new(what: impl Into<String>, origin: Origin, ours: f64, digits: usize) -> Self {
+    pub(crate) fn new(what: impl Into<String>, origin: Origin, ours: f64, digits: usize) -> Self {
         Self { what: what.into(), origin, predicted: None, measured: None, ours, digits }
     }
 
     /// Creates a row whose value is an input of the model.
     #[must_use]
-    pub fn input(what: impl Into<String>, ours: f64, digits: usize) -> Self {
+    pub(crate) fn input(what: impl Into<String>, ours: f64, digits: usize) -> Self {
         Self::new(what, Origin::Input, ours, digits)
     }
 
     /// Creates a row whose value depends on a fitted parameter.
     #[must_use]
-    pub fn fit(what: impl Into<String>, ours: f64, digits: usize) -> Self {
+    pub(crate) fn fit(what: impl Into<String>, ours: f64, digits: usize) -> Self {
         Self::new(what, Origin::Fit, ours, digits)
     }
 
     /// Creates a row whose value the run has computed.
     #[must_use]
-    pub fn output(what: impl Into<String>, ours: f64, digits: usize) -> Self {
+    pub(crate) fn output(what: impl Into<String>, ours: f64, digits: usize) -> Self {
         Self::new(what, Origin::Output, ours, digits)
     }
 
     /// Adds the value that the paper computed or expected.
     #[must_use]
-    pub fn predicted(self, figure: impl Into<Figure>) -> Self {
+    pub(crate) fn predicted(self, figure: impl Into<Figure>) -> Self {
         Self { predicted: Some(figure.into()), ..self }
     }
 
     /// Adds the value that the paper measured.
     #[must_use]
-    pub fn measured(self, figure: impl Into<Figure>) -> Self {
+    pub(crate) fn measured(self, figure: impl Into<Figure>) -> Self {
         Self { measured: Some(figure.into()), ..self }
     }
 
     /// Adds the value that the paper measured, if there is one.
     #[must_use]
-    pub fn measured_if(self, figure: Option<f64>) -> Self {
+    pub(crate) fn measured_if(self, figure: Option<f64>) -> Self {
         Self { measured: figure.map(Figure::from), ..self }
     }
 
@@ -201,7 +201,7 @@ impl Row {
     ///
     /// Returns `None` for an input, because its difference does not measure the model.
     #[must_use]
-    pub fn difference_from_measured(&self) -> Option<f64> {
+    pub(crate) fn difference_from_measured(&self) -> Option<f64> {
         self.difference_from(self.measured)
     }
 
@@ -227,7 +227,7 @@ pub struct Table {
 
 /// Numbers of rows by origin, and the deviation of the outputs from the papers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Census {
+pub(crate) struct Census {
     /// Number of rows for each of [`Origin::ALL`].
     pub rows: [usize; 3],
     /// Number of outputs that are compared with a value of the paper.
@@ -240,7 +240,7 @@ impl Census {
     /// Counts the rows of `tables`. If the paper has both a measurement and a prediction, the
     /// difference is computed from the measurement.
     #[must_use]
-    pub fn of(tables: &[Table]) -> Self {
+    pub(crate) fn of(tables: &[Table]) -> Self {
         let rows = || tables.iter().flat_map(|table| &table.rows);
         let count = |origin| rows().filter(|row| row.origin == origin).count();
         let outputs = rows().filter(|row| row.origin == Origin::Output);

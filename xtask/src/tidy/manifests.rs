@@ -17,7 +17,7 @@ const CRATES: [(&str, &[&str]); 12] = [
     ("os", &["net"]),
     ("carrier", &["net", "os"]),
     ("simulator", &["net"]),
-    ("laboratory", &["net", "protocols", "records", "simulator"]),
+    ("laboratory", &["net", "protocols", "records", "os", "simulator"]),
     ("plumbline", &["net", "protocols", "os", "carrier", "records", "simulator", "laboratory"]),
     ("test-support", &[]),
     ("conformance", &["net"]),

@@ -15,9 +15,9 @@ use simulator::transmission_line::Line;
 
 /// Time of a change of control between two empty procedures with the procedure-based scheduler
 /// (§4.2.4).
-pub const PROCEDURE_NS: u64 = 70_000;
+pub(crate) const PROCEDURE_NS: u64 = 70_000;
 /// Time of a change of control between two empty tasks (§4.2.4).
-pub const TASK_NS: u64 = 135_000;
+pub(crate) const TASK_NS: u64 = 135_000;
 /// Number of changes of control that the thesis's cost OOF includes: one for a received packet, and
 /// two for a sent packet, to the user task and to the send task (§4.2.4). OOF is the cost of one
 /// received and one sent packet; half of it is charged to each side.
@@ -29,7 +29,7 @@ pub(crate) type ControlFactory<'a> = &'a dyn Fn() -> Box<dyn Control>;
 /// Returns the costs of 1982, with `switch_ns` per change of control. The changes of control that
 /// OOF includes are counted and charged separately, so their cost is subtracted from OOF.
 #[must_use]
-pub fn ibm_pc_switching_in(switch_ns: u64) -> Costs {
+pub(crate) fn ibm_pc_switching_in(switch_ns: u64) -> Costs {
     let segment_ns = SEGMENT_NS - SWITCHES_IN_OOF * TASK_NS / 2;
     ibm_pc().with(Work::Segment, segment_ns).with(Work::Switch, switch_ns)
 }
@@ -37,7 +37,7 @@ pub fn ibm_pc_switching_in(switch_ns: u64) -> Costs {
 /// Results with one control structure: the times of a key and of a screenful, and their changes of
 /// control.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ControlTimes {
+pub(crate) struct ControlTimes {
     /// Mean time from a key to its echo.
     pub echo: Duration,
     /// Changes of control per key and echo, on the user's and on the server's computer.
@@ -54,7 +54,7 @@ pub struct ControlTimes {
 /// # Errors
 ///
 /// Returns an error if no event is left before the end of the run.
-pub fn measure_control(
+pub(crate) fn measure_control(
     line: Line,
     costs: Costs,
     keys: usize,

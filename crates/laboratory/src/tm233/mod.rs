@@ -6,7 +6,7 @@
 
 mod code_size;
 mod concentrator;
-pub mod control;
+pub(crate) mod control;
 mod costs;
 mod experiments;
 mod foreign;

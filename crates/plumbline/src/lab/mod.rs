@@ -3,6 +3,7 @@
 
 mod control;
 mod today;
+mod tun_session;
 
 use crate::exit::{self, Failure};
 use crate::heading;

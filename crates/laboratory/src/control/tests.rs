@@ -1,23 +1,51 @@
 //! Tests of a short run of the experiments without a TUN, and of its report as text and as JSON.
 
-use super::*;
-use laboratory::comparison_tables;
-use laboratory::table::{Extent, Origin};
+use super::control_report::MachineDescription;
+use super::of_1982;
+use super::{
+    ControlResults, FULL_RUN, MachineFunctions, MeasurementCounts, control_report, measure,
+};
+use crate::comparison_tables;
+use crate::table::{Extent, Origin};
+use net::checksum::Routines;
+use net::time::Instant;
+use std::cell::Cell;
 use std::time::Duration;
 
 const SHORT_RUN: MeasurementCounts = MeasurementCounts { batches: 2, rounds: 1, keys: 20 };
 
-/// Runs all experiments except the one over a TUN, which would move the whole test process into
-/// another network namespace.
+/// A machine whose clocks advance by a microsecond with each reading.
+pub(super) const MACHINE: MachineFunctions<'static> = MachineFunctions {
+    now: &|| Instant::from_nanos(counter()),
+    counter,
+    nanos_of: &|ticks| ticks,
+    routines: Routines::PORTABLE,
+};
+
+fn counter() -> u64 {
+    thread_local! {
+        static READING_NS: Cell<u64> = const { Cell::new(0) };
+    }
+    READING_NS.with(|reading| {
+        reading.set(reading.get() + 1_000);
+        reading.get()
+    })
+}
+
+/// Runs all experiments except the one over a TUN.
 fn findings() -> ControlResults {
-    let rate = Calibration::start().finish();
-    ControlResults {
-        ticks_per_second: rate.ticks_per_second(),
+    let on_tun = |_: &mut dyn FnMut(&str)| Err("not permitted".to_owned());
+    measure(SHORT_RUN, &MACHINE, on_tun, &mut |_| {}).unwrap()
+}
+
+fn machine() -> MachineDescription {
+    MachineDescription {
+        processor: None,
+        architecture: "x86_64".to_owned(),
+        kernel: "Linux 6.1".to_owned(),
+        clock_source: "rdtsc",
+        ticks_per_second: 1_000_000_000,
         load: [None, None],
-        empty: empty::measure(SHORT_RUN.batches, rate).unwrap(),
-        of_1982: of_1982::measure(SHORT_RUN.keys).unwrap(),
-        in_process: in_process(SHORT_RUN.rounds, &mut ProgressLine::default()).unwrap(),
-        on_tun: Err("not permitted".to_owned()),
     }
 }
 
@@ -48,8 +76,11 @@ fn tasking_adds_65_microseconds_per_control_change_and_an_echo_needs_six() {
 #[test]
 fn the_report_states_what_was_not_measured_and_the_reason() {
     let findings = findings();
-    assert!(control_report::text(&findings, 100).contains("Not measured: not permitted"));
-    let json: serde_json::Value = serde_json::from_str(&control_report::json(&findings)).unwrap();
+    assert!(
+        control_report::text(&findings, &machine(), 100).contains("Not measured: not permitted")
+    );
+    let json: serde_json::Value =
+        serde_json::from_str(&control_report::json(&findings, &machine())).unwrap();
     assert_eq!(json["on_tun"], serde_json::Value::Null);
     assert_eq!(json["on_tun_not_measured"], "not permitted");
     assert_eq!(json["in_one_process"].as_array().map(Vec::len), Some(9));
@@ -57,7 +88,7 @@ fn the_report_states_what_was_not_measured_and_the_reason() {
 
 #[test]
 fn the_page_contains_the_table_computed_in_virtual_time() {
-    let page = include_str!("../../../../../docs/lab/control.md");
+    let page = include_str!("../../../../docs/lab/control.md");
     let table = of_1982::table(&of_1982::measure(FULL_RUN.keys).unwrap());
     for line in comparison_tables::table_text(&table, "1982", 100).lines() {
         assert!(page.contains(&format!("{line}\n")), "{line}");
@@ -88,7 +119,7 @@ fn prices_of_1982_are_inputs_and_only_tasking_is_compared_with_the_thesis() {
 #[test]
 fn every_row_of_the_report_is_counted_before_the_first_table() {
     let findings = findings();
-    let text = control_report::text(&findings, 1_000);
+    let text = control_report::text(&findings, &machine(), 1_000);
     let (head, _) = text.split_once("Cost of an empty change of control").unwrap();
     // The report has 48 rows: seven figures for each of five structures in virtual time, four kinds
     // of an empty change of control, and nine structures in one process. The inputs are the five
@@ -97,7 +128,8 @@ fn every_row_of_the_report_is_counted_before_the_first_table() {
         head.contains("The tables have 48 rows: 5 input, 0 fit, 43 output. 4 outputs"),
         "{head}"
     );
-    let json: serde_json::Value = serde_json::from_str(&control_report::json(&findings)).unwrap();
+    let json: serde_json::Value =
+        serde_json::from_str(&control_report::json(&findings, &machine())).unwrap();
     assert_eq!(json["census"]["rows"], serde_json::json!({"input": 5, "fit": 0, "output": 43}));
     assert_eq!(json["tables"][0]["rows"][0]["origin"], "input");
     for table in ["empty_switch", "in_one_process"] {
@@ -108,7 +140,7 @@ fn every_row_of_the_report_is_counted_before_the_first_table() {
 
 #[test]
 fn the_report_fits_into_forty_columns() {
-    let text = control_report::text(&findings(), 40);
+    let text = control_report::text(&findings(), &machine(), 40);
     let max_width = text.lines().map(|line| line.chars().count()).max();
     assert!(max_width.is_some_and(|max_width| max_width <= 40), "{text}");
 }

@@ -4,9 +4,11 @@
 //! key is written to a socket, and the kernel sends a datagram through the TUN. The signal routine
 //! notifies the station, the station answers, and the echo arrives at the socket.
 
-use super::stepped_host::{EndpointRole, Host, MTU, PORT, SCREEN_KEY, SCREENFUL};
-use super::structure::ControlStructure;
 use anyhow::{Context, Result, bail, ensure};
+use laboratory::control::{
+    BlockTimes, ControlStructure, EndpointRole, MTU, MachineFunctions, PORT, SCREEN_KEY, SCREENFUL,
+    SteppedHost,
+};
 use net::time::Duration;
 use os::clock::Monotonic;
 use os::interface::Interface;
@@ -26,7 +28,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A session over one TUN.
 pub(super) struct TunSession {
-    host: Host,
+    host: SteppedHost,
     tun: Tun,
     socket: TcpStream,
     clock: Monotonic,
@@ -34,18 +36,13 @@ pub(super) struct TunSession {
     answer: Vec<u8>,
 }
 
-/// Results of one block.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Block {
-    /// Time from a key to its echo.
-    pub(super) echo_ns: u64,
-    /// Time from a key to the end of the screenful.
-    pub(super) screenful_ns: u64,
-}
-
 impl TunSession {
     /// Connects over the `number`th TUN of the calling thread's network namespace.
-    pub(super) fn connect(structure: ControlStructure, number: u8) -> Result<Self> {
+    pub(super) fn connect(
+        structure: ControlStructure,
+        number: u8,
+        machine: &MachineFunctions<'_>,
+    ) -> Result<Self> {
         let [station_address, kernel_address] =
             [1, 2].map(|last| Ipv4Addr::new(10, 83, number, last));
         let tun = Tun::open(None)?;
@@ -54,14 +51,21 @@ impl TunSession {
         interface.set_mtu(u16::try_from(MTU)?)?;
         interface.bring_up()?;
         let clock = Monotonic::start();
-        let host =
-            Host::new(structure, EndpointRole::Server, station_address, station_address, clock)?;
+        // The station and its signals have the same clock.
+        let machine = MachineFunctions { now: &|| clock.now(), ..*machine };
+        let host = SteppedHost::new(
+            structure,
+            EndpointRole::Server,
+            station_address,
+            station_address,
+            &machine,
+        )?;
         let packet = vec![0; MTU];
         let answer = vec![0; 2 * SCREENFUL];
         let socket = start_connection(SocketAddrV4::new(station_address, PORT))?;
         let mut session = Self { host, tun, socket, clock, packet, answer };
         let until = clock.now() + ANSWER_TIMEOUT;
-        while !session.host.tcp_app.is_open() {
+        while !session.host.is_open() {
             ensure!(clock.now() < until, "the kernel cannot connect over {}", session.tun.name());
             session.run_once(Duration::from_millis(10))?;
         }
@@ -73,19 +77,20 @@ impl TunSession {
     fn run_once(&mut self, timeout: Duration) -> Result<()> {
         let mut signals = Signals::default();
         ensure!(signals.watch(&self.tun, PollFlags::IN, 0), "cannot watch the TUN");
-        signals.set_timer(1, self.host.station.deadline());
+        signals.set_timer(1, self.host.deadline());
         let until = self.clock.now() + timeout;
         // The station determines which of its steps the signal concerns.
         signals.wait(&Flags::default(), &self.clock, Some(until))?;
         while let Some(length) = self.tun.read(&mut self.packet)? {
-            self.host.receive(self.packet.get(..length).unwrap_or_default());
+            let datagram = self.packet.get(..length).unwrap_or_default();
+            self.host.receive(datagram, self.clock.now());
         }
         loop {
-            self.host.run();
+            self.host.run(self.clock.now());
             let mut has_sent = false;
-            while self.host.transmit() {
+            while let Some(datagram) = self.host.transmit(self.clock.now()) {
                 // A full queue drops the datagram, as any network does.
-                self.tun.write(&self.host.wire)?;
+                self.tun.write(datagram)?;
                 has_sent = true;
             }
             // The link has free space again for the rest of a screenful.
@@ -123,7 +128,7 @@ impl TunSession {
     }
 
     /// Measures a block of keys and a block of screenfuls.
-    pub(super) fn block(&mut self) -> Result<Block> {
+    pub(super) fn measure_block(&mut self) -> Result<BlockTimes> {
         let mut sums = [0, 0];
         for _ in 0..ECHOES_PER_BLOCK {
             sums[0] += self.send_key_and_wait(b'x', 1)?;
@@ -132,9 +137,10 @@ impl TunSession {
             sums[1] += self.send_key_and_wait(SCREEN_KEY, SCREENFUL)?;
         }
         let [echoes, screenfuls] = sums;
-        Ok(Block {
+        Ok(BlockTimes {
             echo_ns: echoes / ECHOES_PER_BLOCK,
             screenful_ns: screenfuls / SCREENFULS_PER_BLOCK,
+            echo_switches: None,
         })
     }
 }

@@ -1,16 +1,33 @@
 //! Report of the control structure experiments, as text and as JSON.
 
+use super::control_results::{ControlResults, RealTimeResult};
 use super::empty::{BatchCost, EmptySwitch};
 use super::of_1982;
 use super::structure::ControlStructure;
-use super::{ControlResults, RealTimeResult};
-use laboratory::comparison_tables;
-use laboratory::table::{Census, Origin};
-use os::load::Machine;
+use crate::comparison_tables;
+use crate::paragraph::paragraph;
+use crate::table::{Census, Origin};
 use os::tasking::{Kind, Structure};
 use records::format::UNKNOWN;
-use records::table::{Table, wrap};
+use records::table::Table;
 use serde_json::{Value, json};
+
+/// The machine on which the experiments in real time ran.
+#[derive(Clone, Debug)]
+pub struct MachineDescription {
+    /// Processor model, if the machine states it.
+    pub processor: Option<String>,
+    /// Processor architecture.
+    pub architecture: String,
+    /// Name and release of the kernel.
+    pub kernel: String,
+    /// Name of the counter that was read.
+    pub clock_source: &'static str,
+    /// Rate of the counter, in ticks per second.
+    pub ticks_per_second: u64,
+    /// Load averages over 1, 5 and 15 minutes, before and after the experiments.
+    pub load: [Option<[f64; 3]>; 2],
+}
 
 /// Goal for a change of control between procedures, in nanoseconds.
 const PROCEDURE_GOAL_NS: f64 = 5.0;
@@ -26,18 +43,18 @@ const HEAD: &str = "The same protocol code runs with several control structures.
                     another machine, so no difference is computed.";
 
 /// Returns all results as tables, each at most `width` columns wide.
-pub(super) fn text(findings: &ControlResults, width: usize) -> String {
-    let machine = Machine::current();
+#[must_use]
+pub fn text(findings: &ControlResults, machine: &MachineDescription, width: usize) -> String {
     let mut text = paragraph(HEAD, width);
     let machine_text = format!(
         "{} ({}), {}; {} at {:.3} GHz; load {} before, {} after.{}",
         machine.processor.as_deref().unwrap_or(UNKNOWN),
         machine.architecture,
         machine.kernel,
-        os::clock::source(),
-        findings.ticks_per_second as f64 / 1e9,
-        load(findings.load[0]),
-        load(findings.load[1]),
+        machine.clock_source,
+        machine.ticks_per_second as f64 / 1e9,
+        load(machine.load[0]),
+        load(machine.load[1]),
         if cfg!(debug_assertions) {
             " Built without optimization: the times are not meaningful."
         } else {
@@ -93,10 +110,6 @@ fn section(text: &mut String, title: &str, width: usize) {
     text.push('\n');
     text.push_str(&paragraph(title, width));
     text.push('\n');
-}
-
-fn paragraph(text: &str, width: usize) -> String {
-    wrap(text, width).join("\n") + "\n"
 }
 
 fn load(averages: Option<[f64; 3]>) -> String {
@@ -187,7 +200,8 @@ fn real_table(rows: &[RealTimeResult]) -> Table {
 }
 
 /// Returns all results as one JSON object.
-pub(super) fn json(findings: &ControlResults) -> String {
+#[must_use]
+pub fn json(findings: &ControlResults, machine: &MachineDescription) -> String {
     let empty = |row: &EmptySwitch| {
         json!({
             "structure": row.structure.name(),
@@ -203,11 +217,11 @@ pub(super) fn json(findings: &ControlResults) -> String {
         "scenario": "control",
         "census": comparison_tables::census_json(&census(findings)),
         "is_optimised": !cfg!(debug_assertions),
-        "processor": Machine::current().processor,
-        "clock": os::clock::source(),
-        "ticks_per_second": findings.ticks_per_second,
-        "load_before": findings.load[0],
-        "load_after": findings.load[1],
+        "processor": machine.processor,
+        "clock": machine.clock_source,
+        "ticks_per_second": machine.ticks_per_second,
+        "load_before": machine.load[0],
+        "load_after": machine.load[1],
         "empty_switch": findings.empty.iter().map(empty).collect::<Vec<_>>(),
         "tables": [comparison_tables::table_json(&of_1982::table(&findings.of_1982))],
         "virtual_time_1982": findings.of_1982.iter().map(of_1982::json).collect::<Vec<_>>(),

@@ -1,11 +1,12 @@
 //! Names of the compared control structures.
 
+use crate::tm233::control::{PROCEDURE_NS, TASK_NS};
 use net::station::{Control, Scheduler};
 use os::tasking::{Kind, SpawnError, StationControl, Structure, Switch};
 
 /// A control structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ControlStructure {
+pub enum ControlStructure {
     /// The scheduler of plumb's commands, which checks the protocol steps in their natural order.
     Scheduler,
     /// A ring of tasks or procedures.
@@ -17,7 +18,8 @@ impl ControlStructure {
     pub(super) const TASKING: &str = "tasking";
 
     /// Returns all structures. The scheduler is the first, because the others are compared with it.
-    pub(super) fn all() -> Vec<Self> {
+    #[must_use]
+    pub fn all() -> Vec<Self> {
         let rings = Structure::ALL.into_iter().map(Self::Ring);
         std::iter::once(Self::Scheduler).chain(rings).collect()
     }
@@ -48,11 +50,9 @@ impl ControlStructure {
     pub(super) fn switch_ns_of_1982(self) -> Option<u64> {
         match self {
             Self::Scheduler | Self::Ring(Structure { kind: Kind::Procedures, .. }) => {
-                Some(laboratory::tm233::control::PROCEDURE_NS)
+                Some(PROCEDURE_NS)
             }
-            Self::Ring(Structure { kind: Kind::Tasks(Switch::ByRing), .. }) => {
-                Some(laboratory::tm233::control::TASK_NS)
-            }
+            Self::Ring(Structure { kind: Kind::Tasks(Switch::ByRing), .. }) => Some(TASK_NS),
             Self::Ring(_) => None,
         }
     }

@@ -1,16 +1,18 @@
 //! Control structures in virtual time with the costs of 1982, compared with the measurements of
 //! TM-233 with tasking.
 
+use super::control_error::ControlError;
 use super::structure::ControlStructure;
-use super::{ControlTimes, RATES_BPS};
-use anyhow::Result;
-use laboratory::table::{Row, Table};
-use laboratory::tm233::control::{ibm_pc_switching_in, measure_control};
+use crate::table::{Row, Table};
+use crate::tm233::control::{ControlTimes, ibm_pc_switching_in, measure_control};
 use net::meter::{Costs, Work};
 use net::station::{Control, Scheduler};
 use serde_json::{Value, json};
 use simulator::transmission_line::Line;
 use std::time::Duration;
+
+/// Line rates of the thesis, in bits per second.
+const RATES_BPS: [u64; 2] = [9_600, 19_200];
 
 /// Results of a structure in virtual time, with the structure's cost of 1982.
 #[derive(Debug)]
@@ -46,7 +48,7 @@ const TASK_SWITCH_US: f64 = 135.0;
 /// # Errors
 ///
 /// Returns an error if a run stops making progress, or if there is no memory for a stack.
-pub(super) fn measure(keys: usize) -> Result<Vec<VirtualTimeResult>> {
+pub(super) fn measure(keys: usize) -> Result<Vec<VirtualTimeResult>, ControlError> {
     let structures_with_cost = ControlStructure::all().into_iter();
     let structures_with_cost = structures_with_cost
         .filter_map(|structure| Some((structure, structure.switch_ns_of_1982()?)));
@@ -65,7 +67,7 @@ pub(super) fn measure(keys: usize) -> Result<Vec<VirtualTimeResult>> {
             let on_lines = RATES_BPS.into_iter().map(|rate_bps| {
                 Ok((rate_bps, measure_control(Line::serial(rate_bps), costs, keys, &control)?))
             });
-            let on_lines = on_lines.collect::<Result<_>>()?;
+            let on_lines = on_lines.collect::<Result<_, ControlError>>()?;
             Ok(VirtualTimeResult {
                 structure,
                 switch_ns,

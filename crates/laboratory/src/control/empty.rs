@@ -1,8 +1,8 @@
 //! Cost of an empty change of control in a ring of two tasks, procedures or futures. Each of the
 //! two only sets the event flag of the other (TM-233 §4.2.4).
 
+use super::machine_functions::MachineFunctions;
 use super::structure::ControlStructure;
-use os::clock::{TickRate, ticks};
 use os::tasking::{
     Flags, FutureHandle, Futures, Kind, Procedures, Ring, SpawnError, Structure, Switch, Task,
     Tasks, Wake,
@@ -139,7 +139,10 @@ async fn distinct_future<const OTHER: usize>(mut handle: FutureHandle<Remaining>
 /// # Errors
 ///
 /// Returns an error if there is no memory for a stack.
-pub(super) fn measure(rounds: usize, rate: TickRate) -> Result<Vec<EmptySwitch>, SpawnError> {
+pub(super) fn measure(
+    rounds: usize,
+    machine: &MachineFunctions<'_>,
+) -> Result<Vec<EmptySwitch>, SpawnError> {
     let mut rings = Vec::with_capacity(2 * KINDS.len());
     for kind in KINDS {
         rings.extend([ring_of_shared_code(kind)?, ring_of_distinct_code(kind)?]);
@@ -149,13 +152,13 @@ pub(super) fn measure(rounds: usize, rate: TickRate) -> Result<Vec<EmptySwitch>,
         for (ring, batches) in rings.iter_mut().zip(&mut batches) {
             let mut remaining = SWITCHES_PER_BATCH;
             ring.wake(0);
-            let started = ticks();
+            let started = (machine.counter)();
             ring.run(&mut remaining);
-            batches.push(ticks() - started);
+            batches.push((machine.counter)() - started);
         }
     }
     let batch_costs: Vec<BatchCost> =
-        batches.iter().map(|batches| batch_cost(batches, rate)).collect();
+        batches.iter().map(|batches| batch_cost(batches, machine)).collect();
     let pairs = batch_costs.as_chunks::<2>().0;
     let empty = KINDS.into_iter().zip(pairs).map(|(kind, [same, own])| EmptySwitch {
         structure: ControlStructure::Ring(Structure { kind, sends_in_user: false }),
@@ -165,9 +168,9 @@ pub(super) fn measure(rounds: usize, rate: TickRate) -> Result<Vec<EmptySwitch>,
     Ok(empty.collect())
 }
 
-fn batch_cost(batches: &[u64], rate: TickRate) -> BatchCost {
+fn batch_cost(batches: &[u64], machine: &MachineFunctions<'_>) -> BatchCost {
     let min_ticks = batches.iter().min().copied().unwrap_or(0);
-    let to_ps = |ticks| rate.to_nanos(ticks) * 1_000 / SWITCHES_PER_BATCH;
+    let to_ps = |ticks| (machine.nanos_of)(ticks) * 1_000 / SWITCHES_PER_BATCH;
     BatchCost {
         best_milliticks: min_ticks * 1_000 / SWITCHES_PER_BATCH,
         best_ps: to_ps(min_ticks),
@@ -177,6 +180,7 @@ fn batch_cost(batches: &[u64], rate: TickRate) -> BatchCost {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::MACHINE;
     use super::*;
 
     #[test]
@@ -198,7 +202,7 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_figure() {
-        let results = measure(2, TickRate::calibrate()).unwrap();
+        let results = measure(2, &MACHINE).unwrap();
         assert_eq!(results.len(), 4);
         assert!(results.iter().all(|result| result.same.best_ps > 0 && result.own.best_ps > 0));
     }
