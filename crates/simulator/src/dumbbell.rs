@@ -7,7 +7,8 @@
 use crate::clock::Reading;
 use crate::faults::Faults;
 use crate::host::{Host, Machine};
-use crate::world::{Side, Stuck};
+use crate::side::Side;
+use crate::world::Stuck;
 use net::rng::Rng;
 use net::station::Application;
 use net::time::{Duration, Instant};

@@ -12,7 +12,8 @@
 use crate::dumbbell::{Bottleneck, Dumbbell, Path};
 use crate::faults::Faults;
 use crate::host::{Host, seed_of};
-use crate::world::{Side, Stuck};
+use crate::side::Side;
+use crate::world::Stuck;
 use net::Cx;
 use net::application::Stream;
 use net::link::{Datagram, Link};

@@ -11,7 +11,7 @@
 //! itself, such as the link's acknowledgment, is sent without delay, as in TM-233.
 
 use crate::clock::Reading;
-use crate::world::Side;
+use crate::side::Side;
 use net::Cx;
 use net::link::Link;
 use net::meter::{Clock, Costs, Meter, Work};
@@ -44,7 +44,7 @@ impl<A: Application> Host<A> {
     }
 
     /// Replaces the procedure-based scheduler with `control`.
-    pub(crate) fn set_control(&mut self, control: Box<dyn Control>) {
+    pub fn set_control(&mut self, control: Box<dyn Control>) {
         self.control = control;
     }
 
@@ -124,6 +124,7 @@ impl<A: Application> Machine for Host<A> {
 }
 
 /// Returns the seed of a host, derived from the seed of its world.
-pub(crate) fn seed_of(seed: u64, side: Side) -> u64 {
+#[must_use]
+pub fn seed_of(seed: u64, side: Side) -> u64 {
     Rng::from_seed(seed).next_u64().wrapping_add(side as u64)
 }

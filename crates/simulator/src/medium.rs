@@ -1,6 +1,6 @@
 //! The trait of networks between two hosts that a line cannot model.
 
-use crate::world::Side;
+use crate::side::Side;
 use net::rng::Rng;
 use net::time::Instant;
 use std::fmt;

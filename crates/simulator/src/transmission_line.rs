@@ -48,7 +48,7 @@ impl Line {
 
     /// Returns the transmission time of `len` bytes; [`Duration::MAX`] if the rate is 0.
     #[must_use]
-    pub(crate) fn serial_time(&self, len: usize) -> Duration {
+    pub fn serial_time(&self, len: usize) -> Duration {
         let Some(rate_bps) = self.rate_bps else { return Duration::ZERO };
         let framing_bits = match self.unit {
             Unit::Byte { framing_bits } => framing_bits,

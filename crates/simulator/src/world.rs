@@ -3,32 +3,13 @@
 use crate::clock::{LocalClock, Reading};
 use crate::host::{Host, Machine};
 use crate::medium::{Arrival, Medium};
+use crate::side::Side;
 use crate::transmission_line::{Line, Unit};
 use net::rng::Rng;
 use net::station::{Application, Step};
 use net::time::Instant;
 use std::collections::BTreeMap;
 use std::fmt;
-
-/// One of the two hosts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Side {
-    /// The host that opens the connection.
-    User,
-    /// The host that accepts the connection.
-    Server,
-}
-
-impl Side {
-    /// Returns the other side.
-    #[must_use]
-    pub const fn other(self) -> Self {
-        match self {
-            Self::User => Self::Server,
-            Self::Server => Self::User,
-        }
-    }
-}
 
 /// Error: no event is left, but the run has not reached its end. This is a bug of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,12 +110,12 @@ impl<A: Application, B: Application> World<A, B> {
     }
 
     /// Sets a separate line for the data that a host sends. Call it before the first event.
-    pub(crate) fn set_line(&mut self, side: Side, line: Line) {
+    pub fn set_line(&mut self, side: Side, line: Line) {
         self.host_state(side).line = Some(line);
     }
 
     /// Sets the clock of a host. Call it before the first event.
-    pub(crate) fn set_clock(&mut self, side: Side, clock: LocalClock) {
+    pub fn set_clock(&mut self, side: Side, clock: LocalClock) {
         self.host_state(side).clock = clock;
     }
 

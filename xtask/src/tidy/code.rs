@@ -6,7 +6,7 @@ use super::source::{Source, is_name};
 const FUNCTION_LINES_MAX: usize = 70;
 
 /// Crates with engines: the same inputs and the same seed must give the same run.
-const ENGINES: [&str; 5] = ["net", "protocols", "simulator", "records", "report"];
+const ENGINES: [&str; 6] = ["net", "protocols", "simulator", "laboratory", "records", "report"];
 
 /// The only crates that may print, and the directory of examples.
 const MAY_PRINT: [&str; 3] = ["plumbline", "xtask", "examples"];
@@ -81,7 +81,9 @@ const BANS: [ForbiddenCode; 8] = [
     },
     ForbiddenCode {
         words: &["HashMap", "HashSet"],
-        applies: |name, in_test| !in_test && ["net", "protocols", "simulator"].contains(&name),
+        applies: |name, in_test| {
+            !in_test && ["net", "protocols", "simulator", "laboratory"].contains(&name)
+        },
         why: "has a random iteration order; use a BTreeMap or BTreeSet",
     },
 ];

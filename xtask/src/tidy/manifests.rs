@@ -16,10 +16,12 @@ const CRATES: &[(&str, &[&str])] = &[
     ("records", &[]),
     ("report", &["records"]),
     ("os", &["net"]),
+    ("control", &["net", "os"]),
     ("carrier", &["net", "os"]),
     ("transfer", &["net", "protocols", "os", "carrier", "records"]),
     ("server", &["net", "protocols", "os", "carrier", "transfer", "records"]),
-    ("simulator", &["net", "protocols"]),
+    ("simulator", &["net"]),
+    ("laboratory", &["net", "protocols", "os", "control", "records", "report", "simulator"]),
     (
         "plumbline",
         &[
@@ -32,16 +34,21 @@ const CRATES: &[(&str, &[&str])] = &[
             "records",
             "report",
             "simulator",
+            "laboratory",
         ],
     ),
     ("test-support", &[]),
     ("conformance", &["net"]),
     ("examples", &["net", "os"]),
-    ("xtask", &["net", "protocols", "os", "records", "report", "simulator"]),
+    (
+        "bench",
+        &["net", "protocols", "os", "carrier", "records", "report", "simulator", "laboratory"],
+    ),
+    ("xtask", &["net", "protocols", "os", "records", "report", "simulator", "laboratory"]),
 ];
 
 /// Crates whose engines or data do no I/O over a network and read no clock.
-const PURE: [&str; 5] = ["net", "protocols", "records", "report", "simulator"];
+const PURE: [&str; 6] = ["net", "protocols", "records", "report", "simulator", "laboratory"];
 
 /// Libraries that a pure crate may not use outside its tests: they reach the operating system.
 const SYSTEM_LIBRARIES: [&str; 4] = ["libc", "rustix", "socket2", "tokio"];

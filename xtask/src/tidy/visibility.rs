@@ -9,7 +9,8 @@ use super::source::{Source, is_name};
 use std::collections::BTreeSet;
 
 /// Library crates that are not published.
-const INTERNAL: [&str; 5] = ["records", "report", "simulator", "conformance", "test-support"];
+const INTERNAL: [&str; 6] =
+    ["records", "report", "simulator", "laboratory", "conformance", "test-support"];
 
 /// Beginnings of the declarations to which the rule applies.
 const DECLARATIONS: [&str; 5] =

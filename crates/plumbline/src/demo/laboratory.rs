@@ -1,8 +1,8 @@
 //! Two personal computers of 1982 in virtual time: the first part of the demonstration.
 
+use laboratory::tm233::{self, Content};
 use report::html::figure_6_1::{Curve, packet_bits};
 use simulator::Stuck;
-use simulator::tm233::{self, Content};
 use std::time::Duration;
 
 /// Line rate of tables 6-4 and 6-5 in the demonstration, bit/s.

@@ -10,6 +10,7 @@ mod local_server;
 mod page;
 mod remote_station;
 
+use self::laboratory::Laboratory;
 use crate::exit::{self, Failure, print_error};
 use crate::heading;
 use crate::measure::{
@@ -18,7 +19,6 @@ use crate::measure::{
 };
 use anyhow::{Context, Result, bail};
 use carrier::{self, EngineContext, Outcome, Route, SerialLink};
-use laboratory::Laboratory;
 use net::Cx;
 use net::meter::{Clock, Meter};
 use net::rng::Rng;

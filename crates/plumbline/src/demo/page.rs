@@ -4,6 +4,7 @@ use super::laboratory::{
     ECHO_1982_NS, Laboratory, RATE_BPS, SCREENFUL_1982_NS, SCREENFUL_1982_PACKETS,
 };
 use anyhow::{Context, Result};
+use laboratory::table::Origin;
 use records::Measurement;
 use records::format::{UNKNOWN, count, count_or_unknown, duration, duration_or_unknown};
 use report::html::figure_6_1::figure_6_1;
@@ -12,7 +13,6 @@ use report::html::{Report, Section};
 use report::summary;
 use report::summary::{FIRST_TO_LAST, REQUEST_TO_LAST};
 use report::table::Table;
-use simulator::table::Origin;
 use std::path::{Path, PathBuf};
 
 /// Returns the table that compares 1982 with today.

@@ -1,26 +1,27 @@
 //! `plumb lab`: the experiments of the papers in virtual time; control structures also in real
 //! time.
 
-mod code;
-mod comparison_tables;
 mod control;
-mod paper_scenario;
-mod pictures;
-pub(crate) mod strata;
 mod today;
-mod transfers;
+mod tun_session;
 
 use crate::exit::{self, Failure};
 use crate::heading;
 use crate::measure::ProgressLine;
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
-use comparison_tables::Experiment;
-use paper_scenario::Paper;
+use laboratory::comparison_tables;
+use laboratory::experiment::Experiment;
+use laboratory::paper_scenario::{self, Paper, Scenario};
+use laboratory::rfc594::Today;
+use laboratory::tm233;
+use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use today::Today;
 use transfer::recorder::records_directory;
+
+/// File of the running program.
+const PROGRAM: &str = "/proc/self/exe";
 
 /// Arguments of `plumb lab`.
 #[derive(Debug, clap::Args)]
@@ -97,9 +98,10 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     }
     let mut experiment = experiment(paper, arguments, &text)?;
     if matches!(paper, Paper::Tm233) {
-        experiment.tables.push(code::data_table());
+        experiment.tables.push(tm233::data_table());
         // A program without symbols prints only the other tables.
-        experiment.tables.extend(code::table());
+        let code_sizes = File::open(PROGRAM).and_then(|file| tm233::code_size_table(&file));
+        experiment.tables.extend(code_sizes);
     }
     let today_figures = today(paper, arguments).map_err(|error| {
         exit::print_error(&error);
@@ -116,8 +118,9 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
 }
 
 fn scenario_text(paper: Paper, file: Option<&Path>) -> Result<String, Failure> {
-    paper_scenario::text(paper, file).map_err(|error| {
-        let name = file.unwrap_or(Path::new("")).display().to_string();
+    let Some(file) = file else { return Ok(paper_scenario::built_in(paper).to_owned()) };
+    fs::read_to_string(file).map_err(|error| {
+        let name = file.display().to_string();
         let is_forbidden = error.kind() == ErrorKind::PermissionDenied;
         exit::print_error(&anyhow!(error).context(format!("cannot read the scenario {name}")));
         if is_forbidden { Failure::ThisMachine } else { Failure::WrongArguments }
@@ -128,9 +131,9 @@ fn scenario_text(paper: Paper, file: Option<&Path>) -> Result<String, Failure> {
 /// transfers, if any.
 fn today(paper: Paper, arguments: &Arguments) -> Result<Option<Today>> {
     match (paper, arguments.today) {
-        (Paper::Rfc594, true) => Today::measure_now().map(Some),
+        (Paper::Rfc594, true) => today::measure_now().map(Some),
         // Without records the paper's figures are printed alone.
-        (Paper::Rfc594, false) => Ok(Today::from_store(&records_directory()).ok().flatten()),
+        (Paper::Rfc594, false) => Ok(today::recorded_in(&records_directory()).ok().flatten()),
         _ => Ok(None),
     }
 }
@@ -141,11 +144,11 @@ fn print(text: &str) {
 }
 
 fn experiment(paper: Paper, arguments: &Arguments, text: &str) -> Result<Experiment, Failure> {
-    let scenario_result = paper_scenario::Scenario::read(paper, text);
+    let scenario_result = Scenario::read(paper, text);
     let file =
         || arguments.scenario.as_ref().map_or("built-in".into(), |path| path.display().to_string());
     let scenario = scenario_result.map_err(|why| {
-        exit::print_error(&why.context(format!("invalid scenario {}", file())));
+        exit::print_error(&anyhow!(why).context(format!("invalid scenario {}", file())));
         Failure::WrongArguments
     })?;
     let mut progress = ProgressLine::on_stderr();
@@ -154,7 +157,7 @@ fn experiment(paper: Paper, arguments: &Arguments, text: &str) -> Result<Experim
     let run = scenario.run();
     progress.clear();
     run.map_err(|error| {
-        exit::print_error(&error.context("the experiment stalled"));
+        exit::print_error(&anyhow!(error).context("the experiment stalled"));
         Failure::NothingMeasured
     })
 }

@@ -2,8 +2,9 @@
 //! transfers, and tests of the error messages.
 
 use super::*;
-use crate::lab::strata::transfers_of_1973;
 use clap::Parser;
+use laboratory::paper_scenario::{Paper, Scenario, built_in};
+use laboratory::rfc573;
 use records::journal::{Journal, Settings as JournalSettings};
 use records::population::{self, Population, START_UNIX_NS};
 use records::store::STORE_SCHEMA;
@@ -13,6 +14,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 struct Line {
     #[command(flatten)]
     arguments: Arguments,
+}
+
+/// Returns the transfers of RFC 573.
+fn transfers_of_1973() -> Vec<Transfer> {
+    let scenario = Scenario::read(Paper::Rfc573, built_in(Paper::Rfc573)).unwrap();
+    let Scenario::Rfc573(scenario) = scenario else { panic!("another scenario") };
+    rfc573::transfers_of_1973(&scenario.strata)
 }
 
 /// A directory that is removed when the test ends.

@@ -5,7 +5,7 @@ use super::network::{Observations, Traffic};
 use super::soak_scenario::{Pair, Scenario};
 use crate::clock::Reading;
 use crate::host::Host;
-use crate::world::Side;
+use crate::side::Side;
 use net::link::Link;
 use net::link::ppp::Phase;
 use net::meter::Counter;

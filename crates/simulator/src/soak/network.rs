@@ -3,7 +3,7 @@
 use super::packet_injection::{self, IcmpError};
 use crate::faults::Faults;
 use crate::medium::{Arrival, Medium};
-use crate::world::Side;
+use crate::side::Side;
 use net::link::QUEUE_LIMIT;
 use net::rng::Rng;
 use net::time::{Duration, Instant};

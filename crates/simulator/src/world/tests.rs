@@ -3,11 +3,10 @@
 use super::*;
 use crate::faults::Faults;
 use crate::host::seed_of;
-use crate::tm233::ibm_pc;
 use net::Cx;
 use net::application::Stream;
 use net::link::{Link, Llp, Slip};
-use net::meter::{Account, Counter, Meter};
+use net::meter::{Account, Costs, Counter, Meter, Work};
 use net::station::{Opening, Settings, TcpStreamApp};
 use net::time::Duration;
 use net::transport::tcp::Profile;
@@ -56,6 +55,14 @@ impl Stream for TestEndpoint {
 
 type Pair = World<TcpStreamApp<TestEndpoint>, TcpStreamApp<TestEndpoint>>;
 
+/// Returns the costs of the link and of TCP on the IBM Personal Computer of TM-233 (table 6-1).
+fn costs() -> Costs {
+    Costs::default()
+        .with(Work::LineByte, 231_000)
+        .with(Work::Segment, 5_000_000)
+        .with(Work::SegmentByte, 38_500)
+}
+
 /// Returns a file that contains every byte value, so that the link must escape some bytes.
 fn file(len: usize) -> Vec<u8> {
     (0..=255).cycle().take(len).collect()
@@ -65,7 +72,7 @@ fn world(link: fn() -> Link, user_opening: Opening, faults: Faults, seed: u64) -
     let host = |address, side, opening, stream| {
         let settings = Settings { address, prefix_len: 24, ..Settings::default() };
         let application = TcpStreamApp::new(stream, opening, Profile::INTERACTIVE);
-        Host::new(link(), settings, ibm_pc(), seed_of(seed, side), application)
+        Host::new(link(), settings, costs(), seed_of(seed, side), application)
     };
     let user = TestEndpoint { file: file(300), closes_first: true, ..TestEndpoint::default() };
     let server = TestEndpoint { file: file(3_000), ..TestEndpoint::default() };
