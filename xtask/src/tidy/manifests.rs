@@ -10,14 +10,15 @@ const DOCUMENT: &str = "docs/dependencies.md";
 
 /// The order of the crates: each crate of the workspace, and the crates of the workspace on which it
 /// may depend outside its tests.
-const CRATES: [(&str, &[&str]); 11] = [
+const CRATES: [(&str, &[&str]); 12] = [
     ("net", &[]),
     ("protocols", &["net"]),
     ("records", &[]),
     ("os", &["net"]),
     ("carrier", &["net", "os"]),
+    ("control", &["net", "os"]),
     ("simulator", &["net", "protocols"]),
-    ("plumbline", &["net", "protocols", "os", "carrier", "records", "simulator"]),
+    ("plumbline", &["net", "protocols", "os", "carrier", "control", "records", "simulator"]),
     ("test-support", &[]),
     ("conformance", &["net"]),
     ("examples", &["net", "os"]),

@@ -2,11 +2,11 @@
 //! two only sets the event flag of the other (TM-233 §4.2.4).
 
 use super::structure::ControlStructure;
-use os::clock::{TickRate, ticks};
-use os::tasking::{
+use control::{
     Flags, FutureHandle, Futures, Kind, Procedures, Ring, SpawnError, Structure, Switch, Task,
     Tasks, Wake,
 };
+use os::clock::{TickRate, ticks};
 use records::statistics::median;
 
 /// Changes of control in a batch, between two readings of the clock.

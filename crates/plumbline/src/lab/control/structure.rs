@@ -1,7 +1,7 @@
 //! Names of the compared control structures.
 
+use control::{Kind, SpawnError, StationControl, Structure, Switch};
 use net::station::{Control, Scheduler};
-use os::tasking::{Kind, SpawnError, StationControl, Structure, Switch};
 
 /// A control structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,11 +7,11 @@
 use super::stepped_host::{EndpointRole, Host, MTU, PORT, SCREEN_KEY, SCREENFUL};
 use super::structure::ControlStructure;
 use anyhow::{Context, Result, bail, ensure};
+use control::{Flags, Signals};
 use net::time::Duration;
 use os::clock::Monotonic;
 use os::interface::Interface;
 use os::readiness::PollFlags;
-use os::tasking::{Flags, Signals};
 use os::tun::Tun;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::io::{ErrorKind, Read, Write};
