@@ -28,6 +28,7 @@ pub mod addresses;
 pub mod arp;
 mod arrives;
 mod datagram;
+mod duplicate_detection;
 pub mod icmp;
 mod icmp_processing;
 pub mod icmpv6;
