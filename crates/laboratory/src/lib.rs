@@ -2,7 +2,7 @@
 //! the engines of plumbline. Their tables compare the values of the papers with the results.
 //!
 //! This crate uses only the public API of `net`, `protocols`, `simulator` and `records`, and the
-//! control structures of `os::tasking`. It prints nothing. The caller provides what depends on the
+//! control structures of `control`. It prints nothing. The caller provides what depends on the
 //! machine: clocks, devices, files and stores.
 
 pub mod comparison_tables;

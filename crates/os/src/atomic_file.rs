@@ -22,8 +22,6 @@ use std::time::Duration;
 
 mod placement;
 
-use placement::Placement;
-
 /// Prefix of the name of a temporary file.
 const DRAFT_PREFIX: &[u8] = b".plumb-draft-";
 /// Directory at the root of a tree for the partial files of interrupted transfers.
@@ -42,6 +40,15 @@ pub enum Existing {
     Keep,
     /// Replace the existing file atomically. The new file gets the permissions of the old file.
     Replace,
+}
+
+/// Method by which the new file took its name; determines how the replacement is undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Placement {
+    /// The name was free. The temporary name is another hard link to the same file.
+    Linked,
+    /// The two names were exchanged. The temporary name refers to the replaced file.
+    Exchanged,
 }
 
 /// A file that is being written under a temporary name. If it is dropped before it has its final

@@ -10,6 +10,7 @@
 //! answered. If a datagram cannot be delivered, the kernel reports the error and the destination,
 //! and [`DatagramSocket::datagram_error`] returns this report.
 
+use crate::readiness::OwnsDescriptor;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SendFlags, SocketFlags, SocketType, sendto, socket_with, sockopt,
@@ -43,6 +44,9 @@ pub struct DatagramSocket {
     /// True until the kernel refuses to segment a buffer.
     can_segment: AtomicBool,
 }
+
+// SAFETY: the socket is an `OwnedFd` that is never replaced.
+unsafe impl OwnsDescriptor for DatagramSocket {}
 
 /// Error report about a datagram that was sent.
 #[derive(Debug)]

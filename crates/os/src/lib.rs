@@ -1,9 +1,8 @@
 //! Interface to the operating system: devices, terminals, clocks, namespaces, kernel sockets.
 //!
-//! Each file covers one concept, and this is the only crate with `unsafe`. It contains no protocol:
-//! it reads and writes bytes and packets, and returns time as the engines' own
-//! [`net::Instant`]. A read or write that would block returns `None`; [`readiness::wait`]
-//! waits.
+//! Each file covers one concept. All `unsafe` calls of the operating system are in this crate. It
+//! contains no protocol: it reads and writes bytes and packets, and returns time as the engines' own
+//! [`net::Instant`]. A read or write that would block returns `None`; [`readiness::wait`] waits.
 //!
 //! Linux is the main target. Features that only Linux has (TUN, namespaces, `TCP_INFO`) are omitted
 //! on other systems.
@@ -71,7 +70,6 @@ pub mod state_directory;
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod super_datagram_tests;
-pub mod tasking;
 pub mod tcp_counters;
 #[cfg(test)]
 mod testing;

@@ -1,6 +1,7 @@
 //! Pseudo-terminals: this program holds the master end, another program runs on the terminal end.
 
 use crate::process::Program;
+use crate::readiness::OwnsDescriptor;
 use crate::tty::WindowSize;
 use crate::unless_blocked;
 use rustix::fs::{Mode, OFlags};
@@ -171,6 +172,9 @@ pub struct PtyProgram {
     master: OwnedFd,
     program: Program,
 }
+
+// SAFETY: the master end is an `OwnedFd` that is never replaced.
+unsafe impl OwnsDescriptor for PtyProgram {}
 
 impl PtyProgram {
     /// Reads output of the program. Returns the number of bytes, 0 after a hang-up, or `None` if no

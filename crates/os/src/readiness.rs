@@ -303,16 +303,6 @@ unsafe impl OwnsDescriptor for TcpStream {}
 // SAFETY: a listener is closed only when it is dropped, and its descriptor cannot be replaced
 // before.
 unsafe impl OwnsDescriptor for TcpListener {}
-#[cfg(target_os = "linux")]
-// SAFETY: the master end is an `OwnedFd` that is never replaced.
-unsafe impl OwnsDescriptor for crate::pty::PtyProgram {}
-#[cfg(target_os = "linux")]
-// SAFETY: the socket is an `OwnedFd` that is never replaced.
-unsafe impl OwnsDescriptor for crate::datagram::DatagramSocket {}
-
-// SAFETY: a serial line is an `OwnedFd` that is never replaced.
-unsafe impl OwnsDescriptor for crate::serial::Serial {}
-
 /// A descriptor registered with a tokio runtime, together with its owner.
 ///
 /// It dereferences to a shared [`AsyncFd`]. There is no mutable access to the owner: with it, safe

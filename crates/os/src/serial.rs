@@ -4,6 +4,7 @@
 //! The modem control lines are ignored, and without flow control every byte passes, so a three-wire
 //! line works. The terminal end of a pseudo-terminal works too.
 
+use crate::readiness::OwnsDescriptor;
 use crate::unless_blocked;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -138,6 +139,9 @@ pub struct Serial {
     original_modes: Termios,
     bits_per_second: u32,
 }
+
+// SAFETY: a serial line is an `OwnedFd` that is never replaced.
+unsafe impl OwnsDescriptor for Serial {}
 
 impl Serial {
     /// Opens `device` at `bits_per_second` for exclusive use, with the usual settings

@@ -29,6 +29,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "protocols",
             "os",
             "carrier",
+            "control",
             "transfer",
             "server",
             "records",

@@ -1,6 +1,6 @@
 //! Reasons why the experiments with control structures have no results.
 
-use os::tasking::SpawnError;
+use control::SpawnError;
 use simulator::Stuck;
 use std::{error, fmt};
 

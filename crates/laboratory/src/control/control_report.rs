@@ -7,7 +7,7 @@ use super::structure::ControlStructure;
 use crate::comparison_tables;
 use crate::paragraph::paragraph;
 use crate::table::{Census, Origin};
-use os::tasking::{Kind, Structure};
+use control::{Kind, Structure};
 use records::format::UNKNOWN;
 use report::table::Table;
 use serde_json::{Value, json};

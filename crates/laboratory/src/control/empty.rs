@@ -3,7 +3,7 @@
 
 use super::machine_functions::MachineFunctions;
 use super::structure::ControlStructure;
-use os::tasking::{
+use control::{
     Flags, FutureHandle, Futures, Kind, Procedures, Ring, SpawnError, Structure, Switch, Task,
     Tasks, Wake,
 };

@@ -3,6 +3,7 @@
 
 use super::machine_functions::MachineFunctions;
 use super::structure::ControlStructure;
+use control::SpawnError;
 use net::Cx;
 use net::application::Stream;
 use net::link::{Datagram, Link};
@@ -11,7 +12,6 @@ use net::rng::Rng;
 use net::station::{Control, Opening, Settings, Station, TcpStreamApp};
 use net::time::Instant;
 use net::transport::tcp::Profile;
-use os::tasking::SpawnError;
 use protocols::telnet::{Event, ServerSettings, Telnet, UserSettings};
 use std::net::{Ipv4Addr, SocketAddr};
 

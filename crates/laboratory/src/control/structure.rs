@@ -1,8 +1,8 @@
 //! Names of the compared control structures.
 
 use crate::tm233::control::{PROCEDURE_NS, TASK_NS};
+use control::{Kind, SpawnError, StationControl, Structure, Switch};
 use net::station::{Control, Scheduler};
-use os::tasking::{Kind, SpawnError, StationControl, Structure, Switch};
 
 /// A control structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

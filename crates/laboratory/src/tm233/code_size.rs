@@ -28,7 +28,20 @@ const MODULES: [Module; 7] = [
         bytes: 4_868.0,
         our_modules: &["plumbline_net::link::llp", "plumbline_net::packet"],
     },
-    Module { name: "tasking", bytes: 432.0, our_modules: &["os::tasking"] },
+    Module {
+        name: "tasking",
+        bytes: 432.0,
+        our_modules: &[
+            "control::direct",
+            "control::flags",
+            "control::futures",
+            "control::procedures",
+            "control::ring",
+            "control::signals",
+            "control::station",
+            "control::tasks",
+        ],
+    },
     Module { name: "terminal", bytes: 9_068.0, our_modules: &["plumbline_protocols::terminal"] },
     Module { name: "runtime system", bytes: 282.0, our_modules: &["std::rt"] },
 ];

@@ -1,23 +1,16 @@
 //! Processing of received datagrams: header checks, extension headers, fragments, and delivery.
 
+use super::Internet;
+use super::datagram::{Datagram, Header, Origin};
 use super::icmpv6::Report;
-use super::ipv4::{self, Options};
+use super::interface::DestinationKind;
+use super::ipv4::{self, Options, Protocol};
 use super::ipv6::{self, End, Problem, Refusal};
 use super::reassembly::{Fragment, Key, Outcome, ReassembledDatagram};
-use super::{Datagram, DestinationKind, Header, Internet, Protocol};
 use crate::cx::Cx;
 use crate::meter::Counter;
 use crate::packet::{Packet, Pool};
 use core::net::IpAddr;
-
-/// The origin of a datagram.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
-    /// From the link.
-    Link,
-    /// This host (loopback): the addresses need no check.
-    Loopback,
-}
 
 /// The position in an IPv6 datagram at which the walk over its headers starts or continues.
 #[derive(Clone, Copy)]

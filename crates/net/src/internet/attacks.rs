@@ -2,7 +2,7 @@
 //! tests for IPv6 are in `dual_stack_tests.rs`, those for reassembly alone in
 //! `reassembly/tests.rs`.
 
-use super::ipv4::{Header, Options};
+use super::ipv4::{Header, Options, Protocol};
 use super::testing::*;
 use super::*;
 use std::vec::Vec;

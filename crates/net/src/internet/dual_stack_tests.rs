@@ -2,6 +2,7 @@
 
 use super::icmp::{ErrorKind, Unreachable};
 use super::icmpv6::Message;
+use super::ipv4::Protocol;
 use super::testing::*;
 use super::*;
 use crate::time::Duration;

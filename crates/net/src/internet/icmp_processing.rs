@@ -1,33 +1,21 @@
 //! ICMP and ICMPv6 of a host: echo replies, received errors, and sent errors.
 
+use super::Internet;
+use super::datagram::{Datagram, Header, SendError};
 use super::icmp::{self, EchoReply, ErrorKind, IcmpError, Unreachable};
 use super::icmpv6::{self, Report};
+use super::interface::DestinationKind;
+use super::ipv4::{self, Protocol};
 use super::ipv6::{self, Problem};
 use super::output::SendOutcome;
 use super::path_mtu::plateau_below;
+use super::queues::{EVENTS_LIMIT, Event, PENDING_LIMIT, PROBES_LIMIT, Probe};
 use super::reassembly::ExpiredDatagram;
-use super::{
-    Datagram, DestinationKind, EVENTS_LIMIT, Event, Header, Internet, PENDING_LIMIT, Protocol,
-    SendError, ipv4,
-};
 use crate::cx::Cx;
 use crate::meter::{Account, Counter};
 use crate::packet::{Offload, Packet, Pool};
-use crate::time::Instant;
 use core::net::{IpAddr, Ipv6Addr};
 
-/// An unanswered echo request.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Probe {
-    destination: IpAddr,
-    identifier: u16,
-    sequence: u16,
-    payload_len: usize,
-    sent_at: Instant,
-}
-
-/// Maximum number of echo requests that wait for a reply.
-pub(super) const PROBES_LIMIT: usize = 64;
 /// Mask of the DSCP bits. An echo reply copies the DSCP of its request, but not the ECN bits.
 const DSCP: u8 = 0xFC;
 /// Hop limit of every message of Neighbor Discovery (RFC 4861 §4). A message with 255 was not

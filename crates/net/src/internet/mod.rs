@@ -27,6 +27,8 @@
 pub mod addresses;
 pub mod arp;
 mod arrives;
+mod datagram;
+mod duplicate_detection;
 pub mod icmp;
 mod icmp_processing;
 pub mod icmpv6;
@@ -39,11 +41,14 @@ pub mod nd;
 pub mod neighbor;
 mod output;
 pub mod path_mtu;
+mod queues;
 pub mod reassembly;
 pub mod routes;
 pub mod slaac;
 
-use crate::checksum::Sum;
+pub use datagram::{Datagram, Header, SendError, pseudo_header};
+pub use queues::Event;
+
 use crate::cx::Cx;
 use crate::meter::{Account, Counter};
 use crate::packet::{Packet, Pool};
@@ -51,14 +56,12 @@ use crate::time::Instant;
 use addresses::{AddError, Address, Addresses};
 use alloc::collections::{BTreeSet, VecDeque};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use icmp::{EchoReply, IcmpError};
-use icmp_processing::Probe;
+use datagram::Origin;
 use identification::Identifications;
-use interface::{DestinationKind, Interface};
-use ipv4::Protocol;
+use interface::Interface;
 use limit::Limiter;
-use output::FragmentedDatagram;
 use path_mtu::{PathMtu, PathMtus};
+use queues::{FragmentedDatagram, LOOPED_MAX, Probe};
 use reassembly::Reassembler;
 use routes::{Route, Routes};
 
@@ -74,16 +77,16 @@ pub struct Internet {
     reassembler: Reassembler,
     /// Allocated when the first datagram is fragmented.
     identifications: Option<Identifications>,
-    /// Complete datagrams for the link, at most [`PENDING_LIMIT`]. Each is stored with the counter
-    /// to increment when it is sent.
+    /// Complete datagrams for the link, at most [`queues::PENDING_LIMIT`]. Each is stored with the
+    /// counter to increment when it is sent.
     pending: VecDeque<(Packet, Counter)>,
-    /// Datagrams that are sent in fragments, at most [`output::FRAGMENTED_MAX`].
+    /// Datagrams that are sent in fragments, at most [`queues::FRAGMENTED_MAX`].
     fragmented_datagrams: VecDeque<FragmentedDatagram>,
-    /// Looped-back datagrams, at most [`output::LOOPED_MAX`].
+    /// Looped-back datagrams, at most [`queues::LOOPED_MAX`].
     looped: VecDeque<Packet>,
-    /// Events for the layers above, at most [`EVENTS_LIMIT`].
+    /// Events for the layers above, at most [`queues::EVENTS_LIMIT`].
     events: VecDeque<Event>,
-    /// Unanswered echo requests, the oldest first, at most [`icmp_processing::PROBES_LIMIT`].
+    /// Unanswered echo requests, the oldest first, at most [`queues::PROBES_LIMIT`].
     probes: VecDeque<Probe>,
     /// Protocols registered by an application.
     registered_protocols: BTreeSet<u8>,
@@ -102,78 +105,11 @@ struct Recent {
     last_sent: Option<(IpAddr, IpAddr)>,
 }
 
-/// A datagram for a transport: the fields of its header, and a packet with its data only.
-#[derive(Debug)]
-pub struct Datagram {
-    /// The fields of the datagram's header. The source is a unicast address of another host, with
-    /// two exceptions. A UDP broadcast may come from 0.0.0.0, because its sender does not know its
-    /// own address yet. A looped-back datagram has a local source.
-    pub header: Header,
-    /// Length of the headers with their options, in bytes. The headers have been removed from
-    /// `packet`.
-    pub header_len: usize,
-    /// The data.
-    pub packet: Packet,
-}
-
-/// Header fields that the Internet layer passes to a transport, or that a transport specifies for
-/// output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
-    /// Source address; for output, the Internet layer chooses one if it is unspecified.
-    pub source: IpAddr,
-    /// Destination address.
-    pub destination: IpAddr,
-    /// Protocol of the data.
-    pub protocol: Protocol,
-    /// The byte that holds the DSCP and the ECN bits (RFC 2474, RFC 3168).
-    pub dscp_ecn: u8,
-    /// Maximum number of further hops; for output, 0 selects the station's own setting.
-    pub hop_limit: u8,
-}
-
-/// An event for the layers above.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// An error about a sent datagram.
-    ///
-    /// If the datagram was too long and the transport accepts the error, the transport calls
-    /// [`Internet::lower_path_mtu`].
-    Error(IcmpError),
-    /// The reply to an echo request of this host.
-    EchoReply(EchoReply),
-}
-
-/// Reasons why a datagram cannot be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SendError {
-    /// The datagram is too long. A TCP datagram is not fragmented and must fit the MTU of the link;
-    /// any other must not exceed the maximum length of a datagram.
-    TooBig {
-        /// Length of the longest datagram in bytes, including the header.
-        mtu: u16,
-    },
-    /// There is no local address of the destination's family, or the given source is not local.
-    NoAddress,
-    /// No host can have the destination address, or it is a group and the protocol needs a unicast
-    /// address.
-    Destination,
-    /// There is no route to the destination.
-    NoRoute,
-    /// No packet buffer is free, or too many datagrams are being fragmented or looped back.
-    NoBuffer,
-}
-
 /// Minimum MTU of every link (RFC 791 §3.2), in bytes.
 const MTU_MIN: u16 = 68;
 /// Default time to live (RFC 1700). RFC 1122 §3.2.1.7: it must be configurable, and large enough to
 /// cross the Internet.
 const TIME_TO_LIVE: u8 = 64;
-/// Maximum number of pending answers: a quarter of the default pool, so that a flood of echo
-/// requests leaves buffers for other traffic.
-const PENDING_LIMIT: usize = 8;
-const EVENTS_LIMIT: usize = 32;
-
 impl Internet {
     /// Returns the layer for a link that carries datagrams of up to `mtu` bytes. `address` is the
     /// local IPv4 address, or 0.0.0.0 if there is none yet. `prefix_len` is the length of its
@@ -380,7 +316,7 @@ impl Internet {
     ) -> Option<Datagram> {
         let caller = cx.meter.enter(Account::Internet);
         cx.meter.count(Counter::IpDatagramsIn);
-        let datagram = self.process_datagram(packet, arrives::Origin::Link, pool, cx);
+        let datagram = self.process_datagram(packet, Origin::Link, pool, cx);
         cx.meter.enter(caller);
         datagram
     }
@@ -395,14 +331,14 @@ impl Internet {
     /// it.
     #[must_use]
     pub fn is_loop_full(&self) -> bool {
-        self.looped.len() >= output::LOOPED_MAX
+        self.looped.len() >= LOOPED_MAX
     }
 
     /// Processes the next looped-back datagram, as [`Self::receive`] does.
     pub fn receive_looped(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Datagram> {
         let packet = self.looped.pop_front()?;
         let caller = cx.meter.enter(Account::Internet);
-        let datagram = self.process_datagram(packet, arrives::Origin::Loopback, pool, cx);
+        let datagram = self.process_datagram(packet, Origin::Loopback, pool, cx);
         cx.meter.enter(caller);
         datagram
     }
@@ -469,59 +405,6 @@ impl Internet {
     fn path_to(&self, destination: IpAddr, now: Instant) -> PathMtu {
         self.paths.get(destination, self.mtu, now)
     }
-}
-
-impl Header {
-    /// Returns a header for output with a destination and a protocol; all other fields use the
-    /// station's settings.
-    #[must_use]
-    pub const fn to(destination: IpAddr, protocol: Protocol) -> Self {
-        let source = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-        Self { source, destination, protocol, dscp_ecn: 0, hop_limit: 0 }
-    }
-}
-
-impl From<ipv4::Header> for Header {
-    fn from(header: ipv4::Header) -> Self {
-        Self {
-            source: header.source.into(),
-            destination: header.destination.into(),
-            protocol: header.protocol,
-            dscp_ecn: header.dscp_ecn,
-            hop_limit: header.time_to_live,
-        }
-    }
-}
-
-impl Header {
-    fn of_v6(header: &ipv6::Header, protocol: Protocol) -> Self {
-        Self {
-            source: header.source.into(),
-            destination: header.destination.into(),
-            protocol,
-            dscp_ecn: header.dscp_ecn,
-            hop_limit: header.hop_limit,
-        }
-    }
-}
-
-/// Returns the sum over the pseudo header that the checksum of a transport covers (RFC 9293 §3.1,
-/// RFC 8200 §8.1), for `len` bytes of transport header and data.
-///
-/// Addresses of different families have no pseudo header: a datagram with such addresses fails its
-/// checksum.
-#[must_use]
-pub fn pseudo_header(source: IpAddr, destination: IpAddr, protocol: Protocol, len: u16) -> Sum {
-    let addresses = match (source, destination) {
-        (IpAddr::V4(source), IpAddr::V4(destination)) => {
-            Sum::default().bytes(&source.octets()).bytes(&destination.octets())
-        }
-        (IpAddr::V6(source), IpAddr::V6(destination)) => {
-            Sum::default().bytes(&source.octets()).bytes(&destination.octets())
-        }
-        _ => Sum::default(),
-    };
-    addresses.word(u16::from(u8::from(protocol))).word(len)
 }
 
 #[cfg(test)]

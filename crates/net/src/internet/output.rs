@@ -1,33 +1,21 @@
 //! Output of datagrams: selection of the source address, construction of the header, and
 //! fragmentation (RFC 791 §3.2, RFC 8200 §4.5).
 
-use super::{
-    DestinationKind, Header, Identifications, Internet, PathMtu, Protocol, SendError, ipv4, ipv6,
-};
+use super::Internet;
+use super::datagram::{Header, SendError};
+use super::identification::Identifications;
+use super::interface::DestinationKind;
+use super::ipv4::{self, Protocol};
+use super::ipv6;
+use super::path_mtu::PathMtu;
+use super::queues::{FRAGMENTED_MAX, FragmentedDatagram, LOOPED_MAX, headers_len};
 use crate::cx::Cx;
 use crate::meter::{Account, Counter};
 use crate::packet::{Packet, Pool};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Maximum number of datagrams that are being fragmented.
-pub(super) const FRAGMENTED_MAX: usize = 4;
-/// Maximum number of looped-back datagrams.
-pub(super) const LOOPED_MAX: usize = 16;
 /// Length of the longest IPv4 datagram, and of the longest IPv6 payload, in bytes.
 const LEN_MAX: usize = 65_535;
-
-/// A datagram that is being sent in fragments. Each call of [`Internet::transmit`] returns one
-/// fragment.
-#[derive(Debug)]
-pub(super) struct FragmentedDatagram {
-    header: Header,
-    identification: u32,
-    /// Unsent data of the datagram.
-    packet: Packet,
-    /// Offset of the unsent data in the data of the whole datagram, in bytes.
-    offset: u16,
-    mtu: u16,
-}
 
 /// The result of sending a datagram.
 pub(super) enum SendOutcome {
@@ -303,25 +291,6 @@ impl Internet {
         unsent.offset = unsent.offset.saturating_add(len_field(len));
         cx.meter.count(Counter::IpFragmentsOut);
         Some(fragment)
-    }
-}
-
-impl FragmentedDatagram {
-    /// Returns the maximum number of data bytes in a fragment.
-    fn fragment_data_max(&self) -> usize {
-        usize::from(self.mtu).saturating_sub(headers_len(&self.header))
-    }
-
-    fn is_last(&self) -> bool {
-        self.packet.len() <= self.fragment_data_max()
-    }
-}
-
-/// Returns the length of the headers of a fragment, in bytes.
-fn headers_len(header: &Header) -> usize {
-    match header.destination {
-        IpAddr::V4(_) => ipv4::HEADER_LEN,
-        IpAddr::V6(_) => ipv6::HEADER_LEN + ipv6::FRAGMENT_HEADER_LEN,
     }
 }
 

@@ -9,12 +9,13 @@
 //! probes the address. It is then *preferred*, later *deprecated*, and finally removed. If another
 //! host has the address, the next identifier is tried, up to three identifiers in total (RFC 7217
 //! §6). If a loop returns a solicitation of this host, the host recognizes it by its nonce (RFC
-//! 7527).
+//! 7527). The state machine of the detection is `duplicate_detection`, which IPv4 shares.
 //!
 //! An advertisement cannot shorten the lifetime of an address to less than two hours, unless the
 //! lifetime was shorter already (RFC 4862 §5.5.3 e). Otherwise a forged advertisement could remove
 //! all addresses of the host.
 
+use super::duplicate_detection::{Defense, Detection, Parameters, Reaction, Step};
 use super::nd::{INFINITE, Message, Nonce, Prefix, prefix_of, solicited_node};
 use crate::cx::Cx;
 use crate::link::ethernet::MacAddress;
@@ -26,13 +27,23 @@ use core::hash::Hasher;
 use core::net::Ipv6Addr;
 use siphasher::sip::SipHasher13;
 
-/// DupAddrDetectTransmits (RFC 4862 §5.1).
-const SOLICITATIONS: u8 = 1;
-/// MAX_RTR_SOLICITATION_DELAY (RFC 4861 §10). The random delay prevents hosts that start at the
-/// same time from sending at the same time.
-const START_DELAY: Duration = Duration::from_secs(1);
-/// RETRANS_TIMER (RFC 4861 §10): time in which the owner of an address can answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+/// Duplicate Address Detection (RFC 4862 §5.4).
+const PARAMETERS: Parameters = Parameters {
+    // MAX_RTR_SOLICITATION_DELAY (RFC 4861 §10): the delay is shorter than one second.
+    start_delay_max: Duration::from_nanos(999_999_999),
+    // DupAddrDetectTransmits (RFC 4862 §5.1)
+    probes: 1,
+    // RETRANS_TIMER (RFC 4861 §10)
+    probe_interval: (RETRANS_TIMER, RETRANS_TIMER),
+    answer_timeout: RETRANS_TIMER,
+    announcements: 0,
+    announcement_interval: Duration::ZERO,
+    // RFC 4862 §5.4.4 specifies no action. If this host gave the address up, an attacker could
+    // remove it.
+    defense_interval: None,
+};
+/// RETRANS_TIMER (RFC 4861 §10).
+const RETRANS_TIMER: Duration = Duration::from_secs(1);
 /// IDGEN_RETRIES (RFC 7217 §6).
 const IDENTIFIERS_MAX: u8 = 3;
 /// Remaining lifetime that an advertisement cannot shorten (RFC 4862 §5.5.3 e).
@@ -104,22 +115,16 @@ struct Entry {
     prefix_len: u8,
     /// Number of identifiers tried before this one; `None` if the user configured the address.
     identifiers_tried: Option<u8>,
-    state: State,
+    /// Duplicate Address Detection; the address is tentative until it has succeeded.
+    detection: Detection,
+    /// The nonce of this host's solicitations (RFC 7527 §4.1).
+    nonce: Nonce,
+    /// Whether the address is usable only for existing communication.
+    is_deprecated: bool,
     /// End of the preferred lifetime of the address; `None` for no limit.
     preferred_until: Option<Instant>,
     /// End of the valid lifetime of the address; `None` for no limit.
     valid_until: Option<Instant>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// `sent` solicitations have been sent; the next one, or the assignment of the address, is due
-    /// at `due`.
-    Tentative { sent: u8, nonce: Nonce, due: Instant },
-    /// Usable, and preferred.
-    Preferred,
-    /// Usable only for existing communication.
-    Deprecated,
 }
 
 impl Addresses {
@@ -176,8 +181,8 @@ impl Addresses {
         } else if remaining.is_none_or(|remaining| remaining > TWO_HOURS) {
             entry.valid_until = Some(cx.now + TWO_HOURS);
         }
-        if entry.state == State::Deprecated && entry.preferred_until.is_none_or(|at| at > cx.now) {
-            entry.state = State::Preferred;
+        if entry.is_deprecated && entry.preferred_until.is_none_or(|at| at > cx.now) {
+            entry.is_deprecated = false;
             let address = entry.address;
             self.push_event(Event::Preferred(address), cx);
         }
@@ -188,7 +193,7 @@ impl Addresses {
         self.entries.iter().filter(|entry| entry.is_ours()).map(|entry| Address {
             address: entry.address,
             prefix_len: entry.prefix_len,
-            is_preferred: entry.state == State::Preferred,
+            is_preferred: !entry.is_deprecated,
         })
     }
 
@@ -219,10 +224,7 @@ impl Addresses {
     ) -> bool {
         let tentative_entry =
             self.entries.iter().find(|entry| entry.address == target && !entry.is_ours());
-        let Some(State::Tentative { nonce: ours, .. }) = tentative_entry.map(|entry| entry.state)
-        else {
-            return false;
-        };
+        let Some(ours) = tentative_entry.map(|entry| entry.nonce) else { return false };
         if nonce == Some(ours) {
             cx.meter.count(Counter::NdIgnored);
         } else {
@@ -235,15 +237,12 @@ impl Addresses {
     /// this host, gives it up (RFC 4862 §5.4.4). Returns whether `target` is an address of this
     /// host, tentative or not.
     pub fn process_claim(&mut self, target: Ipv6Addr, cx: &mut Cx<'_>) -> bool {
-        let Some(entry) = self.entries.iter().find(|entry| entry.address == target) else {
+        let Some(entry) = self.entries.iter_mut().find(|entry| entry.address == target) else {
             return false;
         };
-        if entry.is_ours() {
-            // RFC 4862 §5.4.4 specifies no action here. If this host gave the address up, an
-            // attacker could remove it.
-            cx.meter.count(Counter::NdDuplicates);
-        } else {
-            self.give_up(target, cx);
+        match entry.detection.conflict(&PARAMETERS, Defense::Keep, cx) {
+            Reaction::GiveUp => self.give_up(target, cx),
+            Reaction::Announce | Reaction::Ignore => cx.meter.count(Counter::NdDuplicates),
         }
         true
     }
@@ -290,28 +289,25 @@ impl Addresses {
             }
             return false;
         }
-        match entry.state {
-            State::Tentative { sent, nonce, .. } if sent < SOLICITATIONS => {
+        if entry.is_ours() {
+            entry.is_deprecated = true;
+            self.push_event(Event::Deprecated(address), cx);
+            return true;
+        }
+        match entry.detection.advance(&PARAMETERS, cx) {
+            Some(Step::Probe) => {
                 let message = Message::NeighborSolicitation {
                     target: address,
                     source_mac: None,
-                    nonce: Some(nonce),
+                    nonce: Some(entry.nonce),
                 };
                 self.pending.push_back(Outgoing { destination: solicited_node(address), message });
-                let sent = sent + 1;
-                let due = cx.now + ANSWER_TIMEOUT;
-                entry.state = State::Tentative { sent, nonce, due };
             }
-            State::Tentative { .. } => {
-                entry.state = State::Preferred;
+            Some(Step::Acquire) => {
                 let prefix_len = entry.prefix_len;
                 self.push_event(Event::Assigned { address, prefix_len }, cx);
             }
-            State::Preferred => {
-                entry.state = State::Deprecated;
-                self.push_event(Event::Deprecated(address), cx);
-            }
-            State::Deprecated => {}
+            Some(Step::Announce) | None => {}
         }
         true
     }
@@ -361,14 +357,14 @@ impl Addresses {
             return cx.meter.count(Counter::NdEntriesRefused);
         }
         let [_, _, nonce @ ..] = cx.rng.next_u64().to_be_bytes();
-        let delay = cx.rng.below(u64::try_from(START_DELAY.as_nanos()).unwrap_or(0));
-        let due = cx.now + Duration::from_nanos(delay);
-        let state = State::Tentative { sent: 0, nonce, due };
+        let detection = Detection::claim(&PARAMETERS, cx);
         self.entries.push(Entry {
             address,
             prefix_len,
             identifiers_tried,
-            state,
+            detection,
+            nonce,
+            is_deprecated: false,
             preferred_until,
             valid_until,
         });
@@ -398,14 +394,13 @@ impl Addresses {
 
 impl Entry {
     fn is_ours(&self) -> bool {
-        !matches!(self.state, State::Tentative { .. })
+        self.detection.is_ours()
     }
 
     fn due(&self) -> Option<Instant> {
-        let next = match self.state {
-            State::Tentative { due, .. } => Some(due),
-            State::Preferred => self.preferred_until,
-            State::Deprecated => None,
+        let next = match self.is_ours() {
+            false => self.detection.due(),
+            true => self.preferred_until.filter(|_| !self.is_deprecated),
         };
         [next, self.valid_until].into_iter().flatten().min()
     }

@@ -2,9 +2,9 @@
 //! datagrams for it.
 
 use super::icmp::Unreachable;
-use super::ipv4::HEADER_LEN;
-use super::ipv4::Header;
+use super::ipv4::{HEADER_LEN, Header, Protocol};
 use super::*;
+use crate::checksum::Sum;
 use crate::cx::OwnedCx;
 use std::vec::Vec;
 

@@ -1,9 +1,10 @@
 //! Tests of the Internet layer through its public interface.
 
-use super::icmp::Unreachable;
-use super::ipv4::Header;
+use super::icmp::{EchoReply, IcmpError, Unreachable};
+use super::ipv4::{Header, Protocol};
 use super::testing::*;
 use super::*;
+use crate::checksum::Sum;
 use crate::meter::{Clock, Meter};
 use core::sync::atomic::{AtomicU64, Ordering};
 use proptest::prelude::*;

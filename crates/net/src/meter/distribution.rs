@@ -1,6 +1,6 @@
 //! A distribution of values: count, sum, extremes, and bins that are fine enough for percentiles.
 
-use super::shared_counters::SharedValue;
+use super::shared_value::SharedValue;
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU32, Ordering};
 

@@ -14,6 +14,7 @@
 mod counters;
 mod distribution;
 mod shared_counters;
+mod shared_value;
 mod snapshot;
 
 pub use counters::{Account, Counter, Quantity, Work};

@@ -7,41 +7,15 @@
 //! are read together under a sequence lock, so they are consistent and add up to the total exactly.
 
 use super::distribution::Distribution;
+use super::shared_value::SharedValue;
 use super::snapshot::{RecentWindow, Snapshot};
 use super::{Account, Counter, Quantity, Work};
 use alloc::boxed::Box;
 use core::array::from_fn;
-use core::sync::atomic::{AtomicU64, Ordering, fence};
+use core::sync::atomic::{Ordering, fence};
 
 /// Maximum number of attempts of a reader to read the accounts without a concurrent change.
 const READ_ATTEMPTS_MAX: usize = 1_000;
-
-/// A number that one thread changes and any thread may read.
-#[derive(Debug, Default)]
-pub(super) struct SharedValue(AtomicU64);
-
-impl SharedValue {
-    #[inline]
-    pub(super) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    #[inline]
-    pub(super) fn set(&self, value: u64) {
-        self.0.store(value, Ordering::Relaxed);
-    }
-
-    #[inline]
-    pub(super) fn add(&self, more: u64) {
-        self.set(self.get().wrapping_add(more));
-    }
-}
-
-impl Clone for SharedValue {
-    fn clone(&self) -> Self {
-        Self(AtomicU64::new(self.get()))
-    }
-}
 
 /// The values of one meter, readable by other threads.
 #[derive(Clone, Debug)]
@@ -204,12 +178,21 @@ impl CounterBlock {
     }
 }
 
+impl Snapshot {
+    /// Adds the values of a meter at its clock reading `now`, including its recent window. The time
+    /// up to `now` is charged to the current account.
+    pub fn add_block(&mut self, counter_block: &CounterBlock, now: u64) {
+        counter_block.add_to(self, now);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::{Clock, Meter};
     use super::*;
     extern crate std;
     use core::cell::Cell;
+    use core::sync::atomic::AtomicU64;
 
     std::thread_local! {
         static NOW: Cell<u64> = const { Cell::new(0) };

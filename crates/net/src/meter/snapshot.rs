@@ -1,7 +1,6 @@
 //! The values of a meter at one time, and the sum of several meters.
 
 use super::distribution::Distribution;
-use super::shared_counters::CounterBlock;
 use super::{Account, Counter, Quantity, Work};
 
 /// Totals recorded after a multiple of a hundred transactions, or the difference of two totals.
@@ -118,12 +117,6 @@ impl Snapshot {
             unreachable!("a distribution for every quantity")
         };
         distribution
-    }
-
-    /// Adds the values of a meter at its clock reading `now`, including its recent window. The time
-    /// up to `now` is charged to the current account.
-    pub fn add_block(&mut self, counter_block: &CounterBlock, now: u64) {
-        counter_block.add_to(self, now);
     }
 
     /// Adds the values of another snapshot, including its recent window.

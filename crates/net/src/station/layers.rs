@@ -1,7 +1,7 @@
 //! The layers of a station above its link, and the calls that an application makes to them.
 
 use super::ethernet;
-use super::misdelivered::Multiqueue;
+use super::multiqueue::Multiqueue;
 use crate::cx::Cx;
 use crate::internet::addresses;
 use crate::internet::icmp::{EchoReply, ErrorKind, IcmpError, Unreachable};

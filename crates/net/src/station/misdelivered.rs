@@ -16,6 +16,7 @@
 //!
 //! [`Tcp::share_ports`]: crate::transport::tcp::Tcp::share_ports
 
+use super::multiqueue::{Content, Misdelivered, Multiqueue};
 use super::{Layers, Station};
 use crate::cx::Cx;
 use crate::internet;
@@ -24,40 +25,10 @@ use crate::internet::ipv4::Protocol;
 use crate::meter::Counter;
 use crate::packet::{ChecksumState, Offload};
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 use core::net::SocketAddr;
 
 /// Maximum number of misdelivered packets queued for hand-over.
 const QUEUE_MAX: usize = 64;
-
-/// A packet or error that arrived at the wrong station.
-#[derive(Debug)]
-pub struct Misdelivered {
-    content: Content,
-    /// Number of stations that have examined the packet.
-    examined_by: usize,
-}
-
-#[derive(Debug)]
-enum Content {
-    Datagram {
-        header: internet::Header,
-        header_len: usize,
-        /// The datagram with its headers, copied from the packet buffer of the first station.
-        bytes: Vec<u8>,
-        segment_size: u16,
-        is_verified: bool,
-    },
-    Error(IcmpError),
-}
-
-/// Queue of packets for the other stations of this host.
-#[derive(Debug)]
-pub(super) struct Multiqueue {
-    /// Number of stations of the host, including this one.
-    count: usize,
-    queue: VecDeque<Misdelivered>,
-}
 
 impl Station {
     /// Makes this station number `number` of `count` stations of one host, one per queue of the

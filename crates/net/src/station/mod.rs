@@ -25,6 +25,7 @@ pub mod ethernet;
 mod flow_tests;
 mod layers;
 mod misdelivered;
+mod multiqueue;
 #[cfg(test)]
 mod path_mtu_tests;
 mod scheduler;
@@ -35,7 +36,7 @@ mod stream;
 pub use control_structure::Control;
 pub use ethernet::Ethernet;
 pub use layers::{Layers, SendError};
-pub use misdelivered::Misdelivered;
+pub use multiqueue::Misdelivered;
 pub use scheduler::Scheduler;
 pub use stream::{Opening, TcpStreamApp};
 

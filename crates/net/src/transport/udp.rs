@@ -12,8 +12,10 @@
 //!
 //! Nothing is retransmitted or delayed, so there is no deadline.
 
+mod datagram_sizes;
 pub mod segments;
 
+pub use datagram_sizes::HEADER_LEN;
 pub use segments::Waiting;
 
 use crate::checksum::Routines;
@@ -26,9 +28,6 @@ use crate::packet::{ChecksumState, Packet, Pool};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
-
-/// Length of the header, in bytes.
-pub const HEADER_LEN: usize = 8;
 
 /// All UDP sockets of one host.
 #[derive(Debug)]
@@ -202,7 +201,7 @@ impl Udp {
         cx: &mut Cx<'_>,
     ) -> Result<Option<Packet>, SendError> {
         let caller = cx.meter.enter(Account::Internet);
-        let count = segments::count_of(&packet);
+        let count = datagram_sizes::count_of(&packet);
         let sent = self.make(socket, packet, destination, internet, pool, cx);
         if sent.is_ok() {
             cx.meter.add(Counter::UdpOut, count);
@@ -337,7 +336,7 @@ impl Udp {
         packet.pull(HEADER_LEN);
         let source = SocketAddr::new(header.source, parsed.source_port);
         let ends = Ends { source, destination: header.destination };
-        segments::clear_size_of_single(&mut packet);
+        datagram_sizes::clear_size_of_single(&mut packet);
         if packet.offload.segment_size > 0 && !socket.accepts_super_datagrams {
             cx.meter.count(Counter::UdpSuperIn);
             socket.split_and_queue(ends, packet, &self.limits, pool, cx);
@@ -350,7 +349,7 @@ impl Udp {
             pool.put(packet);
             return None;
         }
-        let count = segments::count_of(&packet);
+        let count = datagram_sizes::count_of(&packet);
         cx.meter.add(Counter::UdpIn, count);
         cx.meter.add(Counter::UdpSuperIn, u64::from(count > 1));
         socket.waiting_bytes += data_len;
@@ -398,7 +397,7 @@ impl Udp {
         cx: &Cx<'_>,
     ) -> bool {
         let is_super = packet.offload.segment_size > 0;
-        let datagram_len = packet.len() + HEADER_LEN + segments::ip_header_len(destination);
+        let datagram_len = packet.len() + HEADER_LEN + datagram_sizes::ip_header_len(destination);
         let is_whole = datagram_len <= usize::from(internet.mtu_to(destination, cx.now));
         is_super || self.lower.checksum_offload && is_whole
     }

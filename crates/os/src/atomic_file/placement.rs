@@ -5,7 +5,7 @@
 //! Until then the temporary name refers to the replaced file, or to the new file if the name was
 //! free. A crash leaves the new file; a later [`super::sweep`] removes the temporary name.
 
-use super::{AtomicFile, Existing, lend, random_name, rename_new};
+use super::{AtomicFile, Existing, Placement, lend, random_name, rename_new};
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -15,15 +15,6 @@ use std::os::unix::ffi::OsStrExt;
 
 /// Minimum size of a file whose removal takes noticeable time; our own choice.
 const LARGE_MIN_BYTES: i64 = 1 << 20;
-
-/// Method by which the new file took its name; determines how the replacement is undone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Placement {
-    /// The name was free. The temporary name is another hard link to the same file.
-    Linked,
-    /// The two names were exchanged. The temporary name refers to the replaced file.
-    Exchanged,
-}
 
 impl AtomicFile {
     /// Gives the file its final name, and keeps the file that had the name before until

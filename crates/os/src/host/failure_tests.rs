@@ -5,6 +5,7 @@ use super::tests::{KERNEL, USERSPACE, settings, tun, with_hosts};
 use super::*;
 use crate::testing::in_new_network;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::process::Command;
 use std::time::Duration as Time;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -14,8 +14,19 @@ pub struct Listener {
     port: u16,
 }
 
+impl Host {
+    /// Listens on `port` of every address, or on a free port if it is 0.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`io::ErrorKind::AddrInUse`] if the port is in use.
+    pub fn listen(&self, port: u16) -> io::Result<Listener> {
+        Listener::bind(self.clone(), port)
+    }
+}
+
 impl Listener {
-    pub(super) fn bind(host: Host, port: u16) -> io::Result<Self> {
+    fn bind(host: Host, port: u16) -> io::Result<Self> {
         let port = host.act(|state| {
             state.check()?;
             let profile = host.profile.as_deref().copied().unwrap_or(state.profile);

@@ -41,13 +41,15 @@ use net::{Cx, Instant};
 use rustix::io::Errno;
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Poll, Waker};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
+use tokio::task::coop;
 use wait_list::WaitList;
 
 /// Maximum number of connections waiting to be accepted, per port.
@@ -214,35 +216,6 @@ impl Host {
         Self { profile: Some(Arc::new(profile)), ..self.clone() }
     }
 
-    /// Opens a connection to `remote`.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`io::ErrorKind::ConnectionRefused`], `TimedOut`, `HostUnreachable` and others like
-    /// a socket of the kernel; `NetworkUnreachable` if the host has no address of the family of
-    /// `remote`.
-    pub async fn connect(&self, remote: SocketAddr) -> io::Result<Stream> {
-        Stream::connect(self.clone(), remote).await
-    }
-
-    /// Listens on `port` of every address, or on a free port if it is 0.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`io::ErrorKind::AddrInUse`] if the port is in use.
-    pub fn listen(&self, port: u16) -> io::Result<Listener> {
-        Listener::bind(self.clone(), port)
-    }
-
-    /// Binds a UDP socket to `port`, or to a free port if it is 0.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`io::ErrorKind::AddrInUse`] if the port is in use.
-    pub fn bind(&self, port: u16) -> io::Result<UdpSocket> {
-        UdpSocket::bind(self.clone(), port)
-    }
-
     /// Waits until all data written to streams that were dropped or shut down has been
     /// acknowledged, or its connection has failed. Dropping the host earlier may lose the end of
     /// the data.
@@ -275,6 +248,24 @@ impl Host {
             state.watchers.wait()
         })
         .await
+    }
+
+    /// Calls `attempt` now and after each notification of `notifier`, until it has a result.
+    async fn poll_until_ready<R>(
+        &self,
+        notifier: Arc<Notify>,
+        mut attempt: impl FnMut(&mut State) -> Poll<io::Result<R>>,
+    ) -> io::Result<R> {
+        coop::consume_budget().await;
+        loop {
+            let mut notified = pin!(notifier.notified());
+            // From here on no notification is missed.
+            notified.as_mut().enable();
+            if let Poll::Ready(result) = self.act(&mut attempt) {
+                return result;
+            }
+            notified.await;
+        }
     }
 
     /// Calls `call` with the layers, to query their status or to perform operations other than

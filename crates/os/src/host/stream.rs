@@ -18,6 +18,19 @@ pub struct Stream {
     id: ConnectionId,
 }
 
+impl Host {
+    /// Opens a connection to `remote`.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`io::ErrorKind::ConnectionRefused`], `TimedOut`, `HostUnreachable` and others like
+    /// a socket of the kernel; `NetworkUnreachable` if the host has no address of the family of
+    /// `remote`.
+    pub async fn connect(&self, remote: SocketAddr) -> io::Result<Stream> {
+        Stream::connect(self.clone(), remote).await
+    }
+}
+
 impl Stream {
     /// Resets the connection (ABORT, RFC 9293 §3.9.1), so that the peer cannot mistake truncated
     /// data for complete data.
@@ -30,7 +43,7 @@ impl Stream {
         Self { host, id }
     }
 
-    pub(super) async fn connect(host: Host, remote: SocketAddr) -> io::Result<Self> {
+    async fn connect(host: Host, remote: SocketAddr) -> io::Result<Self> {
         let opened = host.act(|state| {
             state.check()?;
             let local = state.source_for(remote.ip())?;

@@ -27,8 +27,19 @@ pub struct Segments {
     pub source: SocketAddr,
 }
 
+impl Host {
+    /// Binds a UDP socket to `port`, or to a free port if it is 0.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`io::ErrorKind::AddrInUse`] if the port is in use.
+    pub fn bind(&self, port: u16) -> io::Result<UdpSocket> {
+        UdpSocket::bind(self.clone(), port)
+    }
+}
+
 impl UdpSocket {
-    pub(super) fn bind(host: Host, port: u16) -> io::Result<Self> {
+    fn bind(host: Host, port: u16) -> io::Result<Self> {
         let id = host.act(|state| {
             state.check()?;
             let bound = state.layers(|layers, cx| {

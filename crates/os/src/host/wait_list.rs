@@ -1,12 +1,8 @@
 //! Wait list of tasks that wait for the same event and may be cancelled.
 
-use super::{Host, State};
-use std::io;
-use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use tokio::sync::Notify;
-use tokio::task::coop;
 
 /// Tasks that wait for one event.
 #[derive(Debug, Default)]
@@ -38,26 +34,6 @@ impl WaitList {
     pub(super) fn notify(&mut self, notifiers: &mut Vec<Arc<Notify>>) {
         if std::mem::take(&mut self.is_waiting) {
             notifiers.push(self.notifier.clone());
-        }
-    }
-}
-
-impl Host {
-    /// Calls `attempt` now and after each notification of `notifier`, until it has a result.
-    pub(super) async fn poll_until_ready<R>(
-        &self,
-        notifier: Arc<Notify>,
-        mut attempt: impl FnMut(&mut State) -> Poll<io::Result<R>>,
-    ) -> io::Result<R> {
-        coop::consume_budget().await;
-        loop {
-            let mut notified = pin!(notifier.notified());
-            // From here on no notification is missed.
-            notified.as_mut().enable();
-            if let Poll::Ready(result) = self.act(&mut attempt) {
-                return result;
-            }
-            notified.await;
         }
     }
 }

@@ -11,7 +11,7 @@ use net::internet::slaac::Secret;
 use net::link::ethernet::MacAddress;
 use net::meter::Counter;
 use std::future::Future;
-use std::net::Ipv6Addr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as Time;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};

@@ -4,6 +4,7 @@
 //! key is written to a socket, and the kernel sends a datagram through the TUN. The signal routine
 //! notifies the station, the station answers, and the echo arrives at the socket.
 
+use ::control::{Flags, Signals};
 use anyhow::{Context, Result, bail, ensure};
 use laboratory::control::{
     BlockTimes, ControlStructure, EndpointRole, MTU, MachineFunctions, PORT, SCREEN_KEY, SCREENFUL,
@@ -13,7 +14,6 @@ use net::time::Duration;
 use os::clock::Monotonic;
 use os::interface::Interface;
 use os::readiness::PollFlags;
-use os::tasking::{Flags, Signals};
 use os::tun::Tun;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::io::{ErrorKind, Read, Write};

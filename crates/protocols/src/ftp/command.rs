@@ -467,22 +467,3 @@ pub enum CommandError {
     /// The protection level is not available: reply 536 (RFC 2228).
     Protection(Verb),
 }
-
-impl Command {
-    /// Parses one command line, without its line end.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`CommandError`] if the line is not a supported command with a valid argument.
-    pub fn parse(line: &[u8]) -> Result<Self, CommandError> {
-        let end = line.iter().position(|&byte| byte == b' ').unwrap_or(line.len());
-        let (text, argument) = line.split_at_checked(end).unwrap_or((line, &[]));
-        let verb = Verb::from_text(text).ok_or(CommandError::Unrecognized)?;
-        // One space separates verb and argument; further spaces may belong to a file name.
-        let argument = argument.get(1..).unwrap_or_default();
-        if has_control(argument) {
-            return Err(CommandError::Syntax(verb));
-        }
-        argument_syntax::command(verb, argument)
-    }
-}

@@ -1,12 +1,11 @@
 //! Events that a Telnet engine reports to its caller.
 
 use super::command::{Command, OptionCode, Side};
-use super::option::charset::CharsetOutcome;
 use super::option::com_port::ComPortEvent;
 use super::option::environment::EnvironmentVariable;
 use super::option::flow_control::FlowControl;
 use super::option::gmcp::Gmcp;
-use super::option::linemode::LinemodeEvent;
+use super::option::linemode::LinemodeMode;
 use super::option::msdp::MsdpVariable;
 use super::option::mssp::MsspVariable;
 use alloc::boxed::Box;
@@ -98,4 +97,29 @@ pub enum Event<'a> {
     EchoAcknowledged(u64),
     /// The options that the peer considers enabled, each with the side that performs it (RFC 859).
     Status(Vec<(Side, OptionCode)>),
+}
+
+/// Result of the negotiation of a character set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CharsetOutcome {
+    /// Both sides have agreed on this name, as spelled in the settings.
+    Accepted(String),
+    /// The peer rejected all names that the local end proposed.
+    RejectedByPeer,
+    /// The local end rejected all names that the peer proposed.
+    RejectedLocally,
+}
+
+/// A change in the parameters of line editing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinemodeEvent {
+    /// For a user: the new mode. For a server: the user's answer to a mode.
+    Mode(LinemodeMode),
+    /// Some special characters have changed: see [`Linemode::characters`](super::Linemode::characters).
+    Characters,
+    /// The characters at which a line is sent have changed: see
+    /// [`Linemode::forwards`](super::Linemode::forwards).
+    ForwardMask,
+    /// For a server: the user refused the mask and sends only at line ends.
+    ForwardMaskRefused,
 }

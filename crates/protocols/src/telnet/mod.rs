@@ -33,6 +33,7 @@
 //! compression begins. TLS and compression themselves are outside the engine
 //! (`option/start_tls.rs`, `option/compression.rs`).
 
+mod ask_error;
 mod command;
 mod decode;
 mod event;
@@ -55,17 +56,17 @@ mod telnet_attacks;
 #[cfg(test)]
 mod tests;
 
+pub use ask_error::AskError;
 pub use command::{Command, OptionCode, OptionSet, Side, Verb};
-pub use event::Event;
+pub use event::{CharsetOutcome, Event, LinemodeEvent};
 pub use inspector::{Direction, InspectionRecord, RecordContent};
 pub use option::OptionRow;
-pub use option::charset::CharsetOutcome;
 pub use option::com_port::{ComPortCommand, ComPortEvent, Control};
 pub use option::compression::{Compressor, DecompressError, Decompressor};
 pub use option::environment::EnvironmentVariable;
 pub use option::flow_control::FlowControl;
 pub use option::gmcp::Gmcp;
-pub use option::linemode::{Linemode, LinemodeEvent, LinemodeMode};
+pub use option::linemode::{Linemode, LinemodeMode};
 pub use option::linemode::{SlcFunction, SlcLevel, SlcTable, SpecialCharacter};
 pub use option::msdp::{MsdpValue, MsdpVariable};
 pub use option::mssp::MsspVariable;
@@ -78,7 +79,6 @@ use alloc::string::String;
 use command::IAC;
 use decode::{Decoder, Item};
 use inspector::Inspector;
-use negotiation::{ANSWERS_MAX, REFUSALS_MAX};
 use net::Cx;
 use net::meter::{Account, Counter, Work};
 use net::time::Instant;
@@ -91,21 +91,19 @@ use option::terminal_type::{Names, TerminalTypeQuery};
 use output::Output;
 use synch::Synch;
 
-/// Reason why an option was not requested.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AskError {
-    /// The side cannot perform the option in this role, or the request is not valid for this
-    /// option.
-    NotSupported,
-    /// The option already has the requested state.
-    AlreadyInState,
-    /// The same request, or too many requests, are still unanswered.
-    AlreadyRequested,
-    /// The option must be enabled first.
-    NotEnabled,
-    /// The output queue is full.
-    OutputFull,
-}
+/// Maximum number of refusals sent in one session (our choice).
+///
+/// Every option can be offered and requested twice within this limit. The Q method ends every loop
+/// except one: a peer may repeat a refused request indefinitely. After this number of refusals,
+/// such requests are not answered.
+const REFUSALS_MAX: u16 = 1024;
+
+/// Maximum number of answers sent in one session, including refusals (our choice).
+///
+/// If two ends disagree about the state of an option while their commands cross, they can enable
+/// and disable the option indefinitely. Two ends that use the Q method never disagree, but not all
+/// peers use it.
+const ANSWERS_MAX: u32 = 1 << 16;
 
 /// One end of a Telnet connection.
 #[derive(Debug)]

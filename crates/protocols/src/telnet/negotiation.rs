@@ -12,20 +12,6 @@ use alloc::vec::Vec;
 use net::Cx;
 use net::meter::Counter;
 
-/// Maximum number of refusals sent in one session (our choice).
-///
-/// Every option can be offered and requested twice within this limit. The Q method ends every loop
-/// except one: a peer may repeat a refused request indefinitely. After this number of refusals,
-/// such requests are not answered.
-pub(super) const REFUSALS_MAX: u16 = 1024;
-
-/// Maximum number of answers sent in one session, including refusals (our choice).
-///
-/// If two ends disagree about the state of an option while their commands cross, they can enable
-/// and disable the option indefinitely. Two ends that use the Q method never disagree, but not all
-/// peers use it.
-pub(super) const ANSWERS_MAX: u32 = 1 << 16;
-
 impl Telnet {
     /// Sends the initial offers and requests of the role, if the settings enable them.
     pub fn start(&mut self, cx: &mut Cx<'_>) {

@@ -6,7 +6,7 @@
 //! loop. The two sides of an option differ only in the verbs, so this module calls WILL and DO
 //! "enable", and WONT and DONT "disable".
 
-use super::AskError;
+use super::ask_error::AskError;
 use core::fmt;
 
 /// Negotiation state of one option of one side.

@@ -2,7 +2,6 @@
 //! row of the attack table.
 
 use super::command::{SB, SE};
-use super::negotiation::REFUSALS_MAX;
 use super::output::COMMAND_RESERVE;
 use super::tests::{End, OwnedEvent, command, data};
 use super::*;

@@ -23,8 +23,7 @@
 use super::SIDE_MAX;
 use super::cell::{Cell, Style};
 use super::dispatch::{Dispatch, control_character};
-use super::grid::LineSize;
-use super::grid::Row;
+use super::grid::{LineSize, Row, narrow};
 use super::input::InputModes;
 use super::parameters::{Parameters, Sequence};
 use super::picture::{Picture, PictureCursor};
@@ -370,8 +369,4 @@ fn printable_run(bytes: &[u8]) -> usize {
     let start = printable_blocks.count() * 16;
     let rest = bytes.get(start..).unwrap_or_default();
     start + rest.iter().take_while(|byte| is_printable(byte)).count()
-}
-
-pub(super) fn narrow(side: usize) -> u16 {
-    u16::try_from(side).unwrap_or(u16::MAX)
 }

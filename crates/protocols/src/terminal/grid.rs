@@ -399,3 +399,8 @@ impl Grid {
         self.columns = columns;
     }
 }
+
+/// Converts a number of rows or columns, which is at most [`SIDE_MAX`](super::SIDE_MAX).
+pub(super) fn narrow(side: usize) -> u16 {
+    u16::try_from(side).unwrap_or(u16::MAX)
+}

@@ -32,6 +32,7 @@ mod render;
 mod reports;
 mod screen;
 mod sgr;
+mod status_request;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! characters.
 
 use super::cell::{Cell, Style};
-use super::grid::Grid;
+use super::grid::{Grid, narrow};
 use alloc::vec;
 use alloc::vec::Vec;
 use unicode_width::UnicodeWidthChar;
@@ -68,7 +68,7 @@ impl Picture {
     /// Returns the number of columns and of rows.
     #[must_use]
     pub fn size(&self) -> (u16, u16) {
-        (super::ansi::narrow(self.columns), super::ansi::narrow(self.rows))
+        (narrow(self.columns), narrow(self.rows))
     }
 
     /// Adds or removes rows at the bottom.

@@ -6,7 +6,6 @@
 //! and omits options that it does not know or accept. A value outside the range of its RFC is
 //! treated as if the option were absent.
 
-use super::request::next_string;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
@@ -205,6 +204,13 @@ fn is_at_most(answer: Option<u16>, requested: Option<u16>) -> bool {
         (Some(answer), Some(requested)) => answer <= requested,
         (Some(_), None) => false,
     }
+}
+
+/// Splits a NUL-terminated string off the front.
+pub(super) fn next_string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = bytes.iter().position(|&byte| byte == 0)?;
+    let (string, rest) = bytes.split_at_checked(end)?;
+    Some((string, rest.get(1..)?))
 }
 
 #[cfg(test)]

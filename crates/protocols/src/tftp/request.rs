@@ -1,6 +1,6 @@
 //! The request packet: file name, direction and mode (RFC 1350 §5).
 
-use super::options::Options;
+use super::options::{Options, next_string};
 use super::tftp_packet::{ErrorCode, Fault, OP_READ, OP_WRITE, take_u16};
 use alloc::vec::Vec;
 
@@ -107,13 +107,6 @@ impl Request {
         self.options.emit(&mut packet);
         (packet.len() <= REQUEST_MAX_LEN).then_some(packet)
     }
-}
-
-/// Splits a NUL-terminated string off the front.
-pub(super) fn next_string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let end = bytes.iter().position(|&byte| byte == 0)?;
-    let (string, rest) = bytes.split_at_checked(end)?;
-    Some((string, rest.get(1..)?))
 }
 
 #[cfg(test)]

@@ -12,8 +12,9 @@
 //!
 //! The client requests two operations from its owner. One is to send a UDP message, from 0.0.0.0
 //! while the client has no address. The other is to check with ARP whether an address is in use
-//! ([`Event::Check`], RFC 5227). The client asks servers for broadcast replies, since a host
-//! without an address accepts no unicast replies.
+//! ([`Event::Check`], RFC 2131 §4.4.1): the owner claims the address, as RFC 5227 §2.1 specifies, by
+//! the state machine that IPv4 and IPv6 share (`duplicate_detection`). The client asks servers for
+//! broadcast replies, since a host without an address accepts no unicast replies.
 //!
 //! A reply is accepted only with the transaction identifier of the current request and the local
 //! hardware address. Once the client has accepted an offer, it accepts replies only from the server

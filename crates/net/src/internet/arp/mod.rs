@@ -8,14 +8,18 @@
 //! An address is *claimed* before it is used: three probes with an unspecified sender address, then
 //! two announcements if no host objects. From then on it is *held*. While it is held, a host that
 //! also uses it gets an announcement at most once in ten seconds; [`Defense`] selects the action if
-//! the other host continues to use it (RFC 5227 §2.4).
+//! the other host continues to use it (RFC 5227 §2.4). The state machine is that of
+//! `duplicate_detection`, which IPv6 shares. A DHCP client checks the address of a lease by a claim
+//! (RFC 2131 §4.4.1).
 
 mod packet;
 #[cfg(test)]
 mod tests;
 
+pub use super::duplicate_detection::Defense;
 pub use packet::{ArpPacket, Operation, PACKET_LEN, PacketError};
 
+use super::duplicate_detection::{Detection, Parameters, Reaction, Step};
 use super::neighbor::{Cache, Overwrite};
 use crate::cx::Cx;
 use crate::link::ethernet::MacAddress;
@@ -25,20 +29,23 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
-/// PROBE_WAIT (RFC 5227 §1.1).
-const PROBE_WAIT: Duration = Duration::from_secs(1);
-/// PROBE_NUM (RFC 5227 §1.1).
-const PROBE_NUM: u8 = 3;
-/// PROBE_MIN and PROBE_MAX (RFC 5227 §1.1).
-const PROBE_INTERVAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(2));
-/// ANNOUNCE_WAIT (RFC 5227 §1.1).
-const ANNOUNCE_WAIT: Duration = Duration::from_secs(2);
-/// ANNOUNCE_NUM (RFC 5227 §1.1).
-const ANNOUNCE_NUM: u8 = 2;
-/// ANNOUNCE_INTERVAL (RFC 5227 §1.1).
-const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(2);
-/// DEFEND_INTERVAL (RFC 5227 §1.1).
-const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
+/// The constants of RFC 5227 §1.1.
+const PARAMETERS: Parameters = Parameters {
+    // PROBE_WAIT
+    start_delay_max: Duration::from_secs(1),
+    // PROBE_NUM
+    probes: 3,
+    // PROBE_MIN and PROBE_MAX
+    probe_interval: (Duration::from_secs(1), Duration::from_secs(2)),
+    // ANNOUNCE_WAIT
+    answer_timeout: Duration::from_secs(2),
+    // ANNOUNCE_NUM
+    announcements: 2,
+    // ANNOUNCE_INTERVAL
+    announcement_interval: Duration::from_secs(2),
+    // DEFEND_INTERVAL
+    defense_interval: Some(Duration::from_secs(10)),
+};
 /// Maximum number of addresses claimed or held; one more is refused.
 const CLAIMS_LIMIT: usize = 8;
 /// Maximum number of queued answers; one more is dropped.
@@ -47,16 +54,6 @@ const ANSWERS_LIMIT: usize = 16;
 /// answers only up to [`ANSWERS_LIMIT`].
 const PENDING_LIMIT: usize = 32;
 const EVENTS_LIMIT: usize = 16;
-
-/// The action when another host continues to use a local address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Defense {
-    /// The address is given up (RFC 5227 §2.4 b): it came from a server, which can assign another
-    /// one.
-    GiveUp,
-    /// The address is kept (RFC 5227 §2.4 c): the user configured it.
-    Keep,
-}
 
 /// An event of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,18 +95,7 @@ pub struct Arp {
 struct Claim {
     address: Ipv4Addr,
     defense: Defense,
-    state: State,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// `sent` probes have been sent; the next probe, or the first announcement, is due at `due`.
-    Probing { sent: u8, due: Instant },
-    /// The address may be used; `sent` announcements have been sent, and the next one is due at
-    /// `due`.
-    Announcing { sent: u8, due: Instant },
-    /// The address may be used. It was last defended against another host at `defended_at`.
-    Held { defended_at: Option<Instant> },
+    detection: Detection,
 }
 
 impl Arp {
@@ -131,9 +117,8 @@ impl Arp {
         defense: Defense,
         cx: &mut Cx<'_>,
     ) -> Result<(), ClaimError> {
-        // RFC 5227 §2.1.1: hosts that start at the same time must not probe at the same time.
-        let due = cx.now + random_duration(Duration::ZERO, PROBE_WAIT, cx);
-        self.add(Claim { address, defense, state: State::Probing { sent: 0, due } })
+        let detection = Detection::claim(&PARAMETERS, cx);
+        self.add(Claim { address, defense, detection })
     }
 
     /// Holds an address without probing for it, and announces it.
@@ -147,7 +132,7 @@ impl Arp {
         defense: Defense,
         cx: &mut Cx<'_>,
     ) -> Result<(), ClaimError> {
-        self.add(Claim { address, defense, state: State::Announcing { sent: 0, due: cx.now } })
+        self.add(Claim { address, defense, detection: Detection::hold(cx) })
     }
 
     /// Removes an address.
@@ -158,7 +143,7 @@ impl Arp {
     /// Returns whether a local address may be used.
     #[must_use]
     pub fn holds(&self, address: Ipv4Addr) -> bool {
-        self.claims.iter().any(|claim| claim.address == address && claim.is_ours())
+        self.claims.iter().any(|claim| claim.address == address && claim.detection.is_ours())
     }
 
     /// Processes the content of an ARP frame, and updates the cache from it.
@@ -222,14 +207,14 @@ impl Arp {
     /// Returns when [`Self::timeout`] is due.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        self.claims.iter().filter_map(Claim::due).min()
+        self.claims.iter().filter_map(|claim| claim.detection.due()).min()
     }
 
     /// Sends the probes and announcements that are due.
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
         let mut claims = core::mem::take(&mut self.claims);
         for claim in &mut claims {
-            if claim.due().is_some_and(|due| due <= cx.now) {
+            if claim.detection.due().is_some_and(|due| due <= cx.now) {
                 self.advance(claim, cx);
             }
         }
@@ -246,30 +231,14 @@ impl Arp {
     }
 
     fn advance(&mut self, claim: &mut Claim, cx: &mut Cx<'_>) {
-        match claim.state {
-            State::Probing { sent, .. } if sent < PROBE_NUM => {
+        match claim.detection.advance(&PARAMETERS, cx) {
+            Some(Step::Probe) => {
                 let everybody = MacAddress::BROADCAST;
                 self.enqueue(self.request(Ipv4Addr::UNSPECIFIED, claim.address, everybody), cx);
-                let is_last = sent + 1 == PROBE_NUM;
-                let (least, most) = PROBE_INTERVAL;
-                let wait = if is_last { ANNOUNCE_WAIT } else { random_duration(least, most, cx) };
-                claim.state = State::Probing { sent: sent + 1, due: cx.now + wait };
             }
-            State::Probing { .. } => {
-                self.push_event(Event::Claimed(claim.address), cx);
-                claim.state = State::Announcing { sent: 0, due: cx.now };
-            }
-            State::Announcing { sent, .. } if sent < ANNOUNCE_NUM => {
-                self.announce(claim.address, cx);
-                let sent = sent + 1;
-                let due = cx.now + ANNOUNCE_INTERVAL;
-                claim.state = if sent < ANNOUNCE_NUM {
-                    State::Announcing { sent, due }
-                } else {
-                    State::Held { defended_at: None }
-                };
-            }
-            State::Announcing { .. } | State::Held { .. } => {}
+            Some(Step::Acquire) => self.push_event(Event::Claimed(claim.address), cx),
+            Some(Step::Announce) => self.announce(claim.address, cx),
+            None => {}
         }
     }
 
@@ -282,20 +251,10 @@ impl Arp {
         cx.meter.count(Counter::ArpConflicts);
         let Some(claim) = self.claims.get_mut(index) else { return true };
         let address = claim.address;
-        let was_defended_recently = match claim.state {
-            State::Probing { .. } => None,
-            State::Announcing { .. } => Some(false),
-            State::Held { defended_at } => {
-                Some(defended_at.is_some_and(|at| cx.now.since(at) < DEFEND_INTERVAL))
-            }
-        };
-        match (was_defended_recently, claim.defense) {
-            (Some(false), _) => {
-                claim.state = State::Held { defended_at: Some(cx.now) };
-                self.announce(address, cx);
-            }
-            (Some(true), Defense::Keep) => {}
-            (None, _) | (Some(true), Defense::GiveUp) => {
+        match claim.detection.conflict(&PARAMETERS, claim.defense, cx) {
+            Reaction::Announce => self.announce(address, cx),
+            Reaction::Ignore => {}
+            Reaction::GiveUp => {
                 self.claims.remove(index);
                 self.push_event(Event::Conflict { address, mac: packet.sender_mac }, cx);
             }
@@ -351,24 +310,13 @@ impl Arp {
 }
 
 impl Claim {
-    fn is_ours(&self) -> bool {
-        !matches!(self.state, State::Probing { .. })
-    }
-
-    fn due(&self) -> Option<Instant> {
-        match self.state {
-            State::Probing { due, .. } | State::Announcing { due, .. } => Some(due),
-            State::Held { .. } => None,
-        }
-    }
-
     /// Returns whether `packet` conflicts with the use of this address (RFC 5227 §2.1.1, §2.4).
     /// While this host probes for the address, another host's probe for it is a conflict.
     fn conflicts_with(&self, packet: &ArpPacket) -> bool {
         let is_rival = packet.operation == Operation::Request
             && packet.sender.is_unspecified()
             && packet.target == self.address
-            && !self.is_ours();
+            && !self.detection.is_ours();
         packet.sender == self.address || is_rival
     }
 }
@@ -376,9 +324,4 @@ impl Claim {
 /// Returns whether the address is a unicast address.
 fn is_host(address: Ipv4Addr) -> bool {
     !matches!(address.octets(), [0 | 127 | 224..=255, ..])
-}
-
-fn random_duration(least: Duration, most: Duration, cx: &mut Cx<'_>) -> Duration {
-    let span = u64::try_from(most.saturating_sub(least).as_nanos()).unwrap_or(u64::MAX);
-    least + Duration::from_nanos(cx.rng.below(span.saturating_add(1)))
 }

@@ -1,14 +1,15 @@
 //! An entry of the neighbor cache: the state of one neighbor, and its rank for eviction.
 
-use super::IN_USE_PERIOD;
 use crate::link::ethernet::MacAddress;
 use crate::packet::Packet;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use alloc::collections::VecDeque;
 
 /// Number of packets sent to a neighbor after which its entry counts as established. A flood of
 /// packets, each with another forged source, establishes no entry.
 const ESTABLISHED_PACKETS: u32 = 8;
+/// An established entry that was used within this time is never evicted.
+const IN_USE_PERIOD: Duration = Duration::from_secs(5);
 
 /// The states of a neighbor (RFC 4861 §7.3.2).
 #[derive(Debug)]

@@ -53,8 +53,6 @@ const SOLICITATIONS_MAX: u8 = 3;
 const REACHABLE_TIME: Duration = Duration::from_secs(30);
 /// RETRANS_TIMER (RFC 4861 §10). RFC 1122 §2.3.2.1 recommends the same time for ARP.
 const RETRANS_TIMER: Duration = Duration::from_secs(1);
-/// An established entry that was used within this time is never evicted.
-const IN_USE_PERIOD: Duration = Duration::from_secs(5);
 /// Maximum number of queued solicitations; further ones are dropped, as if they were lost on the
 /// link.
 const PENDING_LIMIT: usize = 64;

@@ -45,12 +45,19 @@
 //! The files `receiver` and `sender` are the two directions. [`Llp`] splits the bytes of the line
 //! and passes those of incoming packets to the receiver and the ACKs to the sender.
 
+mod codes;
 mod receiver;
 mod sender;
 
 #[cfg(test)]
 mod tests;
 
+pub use codes::{
+    ACK, ACK_TIMEOUT, ADDRESS_HEADER, ADDRESS_TIMEOUT, COMPRESSED_TCP, END, ESC, IP_HEADER,
+    PACKET_TIMEOUT, REQ, RETRIES, UNCOMPRESSED_TCP_HEADER, ticks,
+};
+
+use self::codes::ordinary_run;
 use self::receiver::{Local, Receiver};
 use self::sender::Sender;
 use super::queue::{OutputQueue, UsedQueue};
@@ -59,44 +66,8 @@ use super::{Event, QUEUE_LIMIT, charged};
 use crate::cx::Cx;
 use crate::meter::Counter;
 use crate::packet::{Packet, Pool};
-use crate::time::{Duration, Instant};
+use crate::time::Instant;
 use alloc::vec::Vec;
-
-/// Precedes a byte from 0 to 3, which represents a data byte from 242 to 245.
-pub const ESC: u8 = 242;
-/// Requests to send a packet.
-pub const REQ: u8 = 243;
-/// Allows the peer to send the packet that it requested.
-pub const ACK: u8 = 244;
-/// Ends a packet.
-pub const END: u8 = 245;
-
-/// The local header of an Internet datagram.
-pub const IP_HEADER: [u8; 4] = [2, 1, 0, 0];
-/// The local header of an address request and of its answer.
-pub const ADDRESS_HEADER: [u8; 4] = [2, 3, 0, 0];
-
-/// The local header of a segment with uncompressed headers that are stored in a slot. This is an
-/// extension of the protocol.
-pub const UNCOMPRESSED_TCP_HEADER: [u8; 4] = [2, 0x70, 0, 0];
-/// Bit in the first byte of a packet without a local header: TCP with compressed headers.
-pub const COMPRESSED_TCP: u8 = 0x80;
-
-/// Time after which a REQ without an ACK is repeated: 9 ticks.
-pub const ACK_TIMEOUT: Duration = ticks(9);
-/// Maximum number of repetitions of a REQ. If the last one is not answered either, the packet has
-/// failed.
-pub const RETRIES: u32 = 10;
-/// Maximum time to send or receive a packet: 130 ticks.
-pub const PACKET_TIMEOUT: Duration = ticks(130);
-/// Timeout of the answer to an address request.
-pub const ADDRESS_TIMEOUT: Duration = Duration::from_secs(6);
-
-/// Returns the duration of `count` ticks of 1/18.2 s.
-#[must_use]
-pub const fn ticks(count: u64) -> Duration {
-    Duration::from_nanos(count * 5_000_000_000 / 91)
-}
 
 /// One end of a serial line with LLP.
 #[derive(Debug)]
@@ -296,23 +267,4 @@ impl Llp {
         self.output.reset(pool);
         self.address = None;
     }
-}
-
-fn is_special(byte: u8) -> bool {
-    (ESC..=END).contains(&byte)
-}
-
-/// Returns the number of bytes before the first special byte.
-fn ordinary_run(bytes: &[u8]) -> usize {
-    // The compiler can vectorize the loop over a whole chunk, because it has no early exit.
-    const CHUNK: usize = 32;
-    let mut run_len = 0;
-    for chunk in bytes.chunks(CHUNK) {
-        if chunk.iter().fold(false, |found, byte| found | is_special(*byte)) {
-            let run = chunk.iter().position(|byte| is_special(*byte));
-            return run_len + run.unwrap_or(chunk.len());
-        }
-        run_len += chunk.len();
-    }
-    run_len
 }

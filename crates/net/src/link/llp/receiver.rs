@@ -1,12 +1,11 @@
 //! The receiving direction of LLP: REQ, the ACK of this end, escaped bytes, END.
 
-use super::{
-    ADDRESS_HEADER, COMPRESSED_TCP, ESC, IP_HEADER, PACKET_TIMEOUT, SLOTS_MAX,
-    UNCOMPRESSED_TCP_HEADER,
+use super::codes::{
+    ADDRESS_HEADER, COMPRESSED_TCP, ESC, IP_HEADER, PACKET_TIMEOUT, UNCOMPRESSED_TCP_HEADER,
 };
 use crate::cx::Cx;
 use crate::link::queue::UsedQueue;
-use crate::link::vj::{Decompressor, Kind};
+use crate::link::vj::{Decompressor, Kind, SLOTS_MAX};
 use crate::meter::Counter;
 use crate::packet::{Packet, Pool};
 use crate::time::Instant;

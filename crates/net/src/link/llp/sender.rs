@@ -1,8 +1,8 @@
 //! The sending direction of LLP: REQ, the peer's ACK, escaped bytes, END.
 
-use super::{
+use super::codes::{
     ACK_TIMEOUT, ADDRESS_HEADER, ADDRESS_TIMEOUT, COMPRESSED_TCP, END, ESC, IP_HEADER,
-    PACKET_TIMEOUT, REQ, RETRIES, UNCOMPRESSED_TCP_HEADER,
+    PACKET_TIMEOUT, REQ, RETRIES, UNCOMPRESSED_TCP_HEADER, ordinary_run,
 };
 use crate::cx::Cx;
 use crate::link::Event;
@@ -14,7 +14,7 @@ use crate::packet::{Packet, Pool};
 use crate::time::Instant;
 use alloc::vec::Vec;
 
-const CODE: Code = Code { ordinary_run: super::ordinary_run, escape };
+const CODE: Code = Code { ordinary_run: ordinary_run, escape };
 
 fn escape(byte: u8) -> [u8; 2] {
     [ESC, byte.wrapping_sub(ESC)]

@@ -1,9 +1,11 @@
 //! Tests of LLP with two directly connected ends, with and without noise on the line.
 
+use super::codes::is_special;
 use super::*;
 use crate::cx::OwnedCx;
 use crate::link::vj::testing::segment_with_byte;
 use crate::meter::{Account, Quantity};
+use crate::time::Duration;
 use proptest::prelude::*;
 use std::vec;
 

@@ -17,9 +17,10 @@
 //! A sent super-datagram must fit the path MTU. If its datagrams are too long for the path, each is
 //! sent separately and in fragments.
 
-use super::{Ends, HEADER_LEN, Limits, Socket, SocketId, Udp};
+use super::datagram_sizes::{HEADER_LEN, clear_size_of_single, count_of, ip_header_len};
+use super::{Ends, Limits, Socket, SocketId, Udp};
 use crate::cx::Cx;
-use crate::internet::{Internet, ipv4, ipv6};
+use crate::internet::{Internet, ipv4};
 use crate::meter::Counter;
 use crate::packet::{Packet, Pool};
 use core::net::{IpAddr, SocketAddr};
@@ -147,27 +148,6 @@ impl Socket {
         cx.meter.add(Counter::UdpQueueFull, left);
         pool.put(packet);
     }
-}
-
-/// Returns the number of datagrams in `packet`.
-pub(super) fn count_of(packet: &Packet) -> u64 {
-    match usize::from(packet.offload.segment_size) {
-        0 => 1,
-        size => packet.len().div_ceil(size).max(1) as u64,
-    }
-}
-
-/// Clears the segment size of a packet if it contains a single datagram, so that it is treated as
-/// an ordinary one.
-pub(super) fn clear_size_of_single(packet: &mut Packet) {
-    if packet.len() <= usize::from(packet.offload.segment_size) {
-        packet.offload.segment_size = 0;
-    }
-}
-
-/// Returns the length of the IP header of a datagram to `destination`, in bytes.
-pub(super) fn ip_header_len(destination: IpAddr) -> usize {
-    if destination.is_ipv4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN }
 }
 
 #[cfg(test)]

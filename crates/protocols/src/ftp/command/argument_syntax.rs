@@ -1,9 +1,28 @@
-//! Parsers for the arguments of commands.
+//! Parser for command lines and the arguments of commands.
 
 use super::*;
 
+impl Command {
+    /// Parses one command line, without its line end.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`CommandError`] if the line is not a supported command with a valid argument.
+    pub fn parse(line: &[u8]) -> Result<Self, CommandError> {
+        let end = line.iter().position(|&byte| byte == b' ').unwrap_or(line.len());
+        let (text, argument) = line.split_at_checked(end).unwrap_or((line, &[]));
+        let verb = Verb::from_text(text).ok_or(CommandError::Unrecognized)?;
+        // One space separates verb and argument; further spaces may belong to a file name.
+        let argument = argument.get(1..).unwrap_or_default();
+        if has_control(argument) {
+            return Err(CommandError::Syntax(verb));
+        }
+        command(verb, argument)
+    }
+}
+
 /// Parses `argument`, which has no CR, LF or NUL, by the rules of `verb`.
-pub(super) fn command(verb: Verb, argument: &[u8]) -> Result<Command, CommandError> {
+fn command(verb: Verb, argument: &[u8]) -> Result<Command, CommandError> {
     let syntax_error = CommandError::Syntax(verb);
     let name = || Name::new(argument).map_err(|_| syntax_error);
     let optional_name = || match argument {

@@ -1,7 +1,7 @@
 //! MODE Z: the bytes of stream mode as one zlib stream (RFC 1950), whose end is the end of the
 //! file.
 
-use super::DataError;
+use super::data_error::DataError;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;

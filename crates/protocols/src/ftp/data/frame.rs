@@ -11,7 +11,7 @@
 //! In compressed mode a descriptor applies to the string that follows it. Descriptors that the
 //! local end sends are followed by an empty string.
 
-use super::DataError;
+use super::data_error::DataError;
 use alloc::vec::Vec;
 
 /// Descriptor bits: the record (EOR) or the file (EOF) ends with this block.

@@ -18,6 +18,7 @@
 //! that contains an LF becomes two records. Restart markers are decimal offsets in the sender's
 //! file.
 
+mod data_error;
 mod deflate;
 mod frame;
 mod page;
@@ -26,6 +27,8 @@ mod pair;
 mod tests;
 mod text;
 mod word;
+
+pub use data_error::DataError;
 
 use super::representation::{ByteSize, Format, Mode, Representation, Structure, Type, WordFormat};
 use alloc::format;
@@ -42,15 +45,6 @@ const OUTPUT_BYTES: usize = 256 * 1024;
 
 /// Minimum byte size, in bits, for page structure.
 const PAGE_MIN_BITS: u8 = 16;
-
-/// Reason why data cannot be converted. The transfer has failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DataError {
-    /// The data does not conform to its representation.
-    Malformed,
-    /// The data ended before its end mark.
-    Truncated,
-}
 
 /// Error: the representation is not supported (reply 504).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 //! ascending order of their indices. The decoder fills holes between pages with zeros, up to a
 //! limit, and skips descriptors.
 
-use super::DataError;
+use super::data_error::DataError;
 use alloc::vec::Vec;
 
 /// Number of words of a TENEX page.

@@ -6,7 +6,7 @@
 //! [`WordFormat::C36`], [`WordFormat::A36`]). Data before the first whole pair and after the last
 //! one is converted word by word.
 
-use super::DataError;
+use super::data_error::DataError;
 use crate::ftp::representation::WordFormat;
 use alloc::vec::Vec;
 

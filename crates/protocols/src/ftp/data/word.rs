@@ -6,7 +6,8 @@
 //! distinguished from further words and is decoded as words. The bits of a 36-bit word are numbered
 //! from B0, the most significant, to B35.
 
-use super::{DataError, pair};
+use super::data_error::DataError;
+use super::pair;
 use crate::ftp::representation::{ByteSize, WordFormat};
 use alloc::vec::Vec;
 

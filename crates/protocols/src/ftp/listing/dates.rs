@@ -5,7 +5,7 @@
 //! (`Oct 08, 2002 09:47`); both are ambiguous with ordinary lines.
 
 use super::MONTHS;
-use super::dialects::Words;
+use super::line_words::Words;
 use crate::ftp::timestamp::{Civil, Timestamp};
 use alloc::string::String;
 

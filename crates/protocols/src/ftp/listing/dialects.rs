@@ -19,6 +19,7 @@
 //! be in other languages (`dates`). A time without a zone is taken as UTC.
 
 use super::dates::{date, number, parse_clock, parse_english_month, parse_year, to_timestamp};
+use super::line_words::Words;
 use super::systems::{self, mcp, os2, os400, tops20, vxworks};
 use super::{EXAMPLE_MAX_BYTES, Entry, Kind};
 use crate::ftp::timestamp::Timestamp;
@@ -148,25 +149,6 @@ fn is_heading(line: &[u8]) -> bool {
     let prefixes: [&[u8]; 3] = [b"total ", b"grand total ", b"directory "];
     let is_known = line == b"total" || prefixes.iter().any(|word| line.starts_with(word));
     line.is_empty() || is_known || systems::is_heading(&line)
-}
-
-/// Parser that splits a line into words. The field is the text after the last word that was
-/// returned.
-pub(super) struct Words<'a>(pub(super) &'a [u8]);
-
-impl<'a> Words<'a> {
-    pub(super) fn next(&mut self) -> Option<&'a [u8]> {
-        let start = self.0.trim_ascii_start();
-        let len = start.iter().position(u8::is_ascii_whitespace).unwrap_or(start.len());
-        let (word, rest) = start.split_at_checked(len)?;
-        self.0 = rest;
-        if word.is_empty() { None } else { Some(word) }
-    }
-
-    /// Returns the text after one space: a name, which may itself begin with a space.
-    fn name(self) -> Option<&'a [u8]> {
-        self.0.get(1..).filter(|name| !name.is_empty())
-    }
 }
 
 fn eplf(line: &[u8]) -> Option<Entry> {

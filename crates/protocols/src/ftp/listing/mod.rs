@@ -11,6 +11,7 @@ mod collect;
 mod dates;
 mod dialects;
 mod facts;
+mod line_words;
 mod pattern;
 mod systems;
 

@@ -2,7 +2,7 @@
 //! Unisys MCP. Each function parses one line, or returns `None` if it has another form.
 
 use super::dates::{number, parse_clock, parse_english_month, parse_year, to_timestamp};
-use super::dialects::Words;
+use super::line_words::Words;
 use super::{Entry, Kind};
 use crate::ftp::timestamp::Timestamp;
 use alloc::vec::Vec;

@@ -49,6 +49,7 @@
 mod access;
 mod event;
 mod files;
+mod running_transfer;
 mod settings;
 mod status;
 mod transfer;
@@ -78,7 +79,7 @@ use core::net::SocketAddr;
 use net::cx::Cx;
 use net::meter::Counter;
 use net::time::Instant;
-use transfer::Running;
+use running_transfer::Running;
 
 /// Maximum number of queued command lines (our choice).
 const QUEUE_MAX: usize = 64;

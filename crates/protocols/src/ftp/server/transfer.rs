@@ -1,5 +1,6 @@
 //! Commands for data connections and transfers: PORT to EPSV, RETR to MLFL, ABOR.
 
+use super::running_transfer::{Running, Stage};
 use super::*;
 use crate::ftp::address::{write_lprt, write_port};
 use crate::ftp::command::{Epsv, ListArgument};
@@ -19,86 +20,6 @@ const COMPLETE_TEXT: &str = "Transfer complete";
 /// control connection. For 1,500 clients killed on loopback with 17 runnable tasks on two
 /// processors, the longest measured interval between the ends of the two connections was 19 ms.
 const UNPLACED_GRACE: Duration = Duration::from_millis(50);
-
-/// The transfer in progress.
-#[derive(Debug)]
-pub(super) struct Running {
-    pub(super) transfer: Transfer,
-    stage: Stage,
-    pub(super) wire_bytes: u64,
-    progress_at: Instant,
-    /// Number of names that are omitted from the listing or altered.
-    omitted_names: u64,
-    /// Whether QUIT has arrived after the data, which proves that the client is alive.
-    has_quit: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    Opening,
-    Connecting,
-    Moving,
-    /// The data has ended without an end mark. If the control connection ends before the deadline,
-    /// the client has died.
-    Confirming {
-        deadline: Instant,
-    },
-    /// The owner is giving the file its final name, in a way that can be reverted.
-    Placing,
-    /// The file has its final name, and reply 226 is in the output. The client is considered dead
-    /// if the control connection ends before the client acknowledges the reply or sends another
-    /// command.
-    Placed {
-        deadline: Instant,
-    },
-    Committing,
-}
-
-impl Running {
-    pub(super) fn deadline(&self, settings: &ServerSettings) -> Option<Instant> {
-        match self.stage {
-            Stage::Connecting => Some(self.progress_at + settings.data_connect_timeout),
-            Stage::Moving => Some(self.progress_at + settings.stall_timeout),
-            Stage::Confirming { deadline } | Stage::Placed { deadline } => Some(deadline),
-            // No timeout applies while the owner processes a request.
-            Stage::Opening | Stage::Placing | Stage::Committing => None,
-        }
-    }
-
-    pub(super) fn has_started(&self) -> bool {
-        self.stage == Stage::Moving
-    }
-
-    pub(super) fn is_confirming(&self) -> bool {
-        matches!(self.stage, Stage::Confirming { .. })
-    }
-
-    fn is_placed(&self) -> bool {
-        matches!(self.stage, Stage::Placed { .. })
-    }
-
-    /// Returns whether all data has arrived and the upload is not being committed yet.
-    pub(super) fn has_ended(&self) -> bool {
-        self.is_confirming() || self.is_placed() || self.stage == Stage::Placing
-    }
-
-    /// Returns whether the received data is known to be the complete upload: the data has an end
-    /// mark of its own, or the client announced exactly this length with ALLO.
-    fn is_known_to_be_complete(&self) -> bool {
-        let Transfer { kind, representation, protection, .. } = &self.transfer;
-        let Representation { data_type, mode, structure, .. } = *representation;
-        // Every other mode and structure marks the end of the data, and TLS has close_notify.
-        let has_end_mark = mode != Mode::Stream || structure != Structure::File;
-        let is_whole_file = matches!(kind, TransferKind::Store | TransferKind::StoreUnique)
-            && self.transfer.offset_bytes == 0;
-        // The length of a text on the wire differs from its length in the file, to which ALLO
-        // refers.
-        let has_announced_length = is_whole_file
-            && !data_type.is_text()
-            && self.transfer.allocation_bytes == Some(self.wire_bytes);
-        has_end_mark || *protection == Protection::Private || has_announced_length
-    }
-}
 
 /// Properties of a file that the owner has opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -23,17 +23,6 @@ use super::*;
 use crate::ftp::address::{parse_epsv_reply, parse_pasv_reply};
 use crate::ftp::reply::Severity;
 
-/// A passive port that is requested for the next transfer before that transfer starts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum SparePort {
-    #[default]
-    None,
-    /// The port was requested; the next reply that belongs to no other command contains it.
-    Requested,
-    /// The server listens on this port.
-    Port(u16),
-}
-
 impl User {
     /// Reports whether another transfer will follow the current or the next one.
     pub fn expect_transfer(&mut self, is_expected: bool) {

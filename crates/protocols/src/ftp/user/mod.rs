@@ -28,7 +28,6 @@ mod replies;
 mod steps;
 mod task;
 
-use ahead::SparePort;
 pub use replies::Features;
 pub use task::{
     DataFailure, DataStyle, Done, Failure, FailureReason, ListKind, ServerQuirks, Step, StoreKind,
@@ -145,6 +144,17 @@ enum Route {
     Pasv,
     Eprt,
     Port,
+}
+
+/// A passive port that is requested for the next transfer before that transfer starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum SparePort {
+    #[default]
+    None,
+    /// The port was requested; the next reply that belongs to no other command contains it.
+    Requested,
+    /// The server listens on this port.
+    Port(u16),
 }
 
 impl User {

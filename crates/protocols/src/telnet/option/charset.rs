@@ -7,7 +7,7 @@
 //! offer a translation table; this implementation never accepts one. The agreed character set
 //! applies to both directions, and BINARY should be enabled.
 
-use crate::telnet::Event;
+use crate::telnet::event::{CharsetOutcome, Event};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -26,17 +26,6 @@ const NAME_MAX_BYTES: usize = 40;
 
 /// Maximum number of names in one request (our choice).
 const NAMES_MAX: usize = 32;
-
-/// Result of the negotiation of a character set.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CharsetOutcome {
-    /// Both sides have agreed on this name, as spelled in the settings.
-    Accepted(String),
-    /// The peer rejected all names that the local end proposed.
-    RejectedByPeer,
-    /// The local end rejected all names that the peer proposed.
-    RejectedLocally,
-}
 
 /// A subnegotiation of CHARSET.
 #[derive(Debug, PartialEq, Eq)]

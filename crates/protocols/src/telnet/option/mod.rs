@@ -17,10 +17,13 @@ pub(super) mod linemode;
 pub(super) mod msdp;
 pub(super) mod mssp;
 pub(super) mod naws;
+mod option_row;
 pub(super) mod start_tls;
 pub(super) mod status;
 pub(super) mod terminal_speed;
 pub(super) mod terminal_type;
+
+pub use option_row::OptionRow;
 
 use super::command::{OptionCode, OptionSet, Side};
 use super::q_method::OptionState;
@@ -113,17 +116,6 @@ pub(super) fn only_side(is_user: bool, option: OptionCode) -> Option<Side> {
 /// Returns the maximum length in bytes of the content of a subnegotiation of `option`.
 pub(super) fn content_max_bytes(option: OptionCode) -> usize {
     find(option).map_or(0, |table_entry| table_entry.content_max_bytes)
-}
-
-/// State of one option on both sides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OptionRow {
-    /// The option.
-    pub option: OptionCode,
-    /// State on the local side.
-    pub us: OptionState,
-    /// State on the peer's side.
-    pub him: OptionState,
 }
 
 /// The states of all known options, and the set of allowed options.

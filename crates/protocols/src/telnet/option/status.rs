@@ -7,7 +7,7 @@
 
 use crate::telnet::Side;
 use crate::telnet::command::{OptionCode, SB, SE, Verb};
-use crate::telnet::option::OptionRow;
+use crate::telnet::option::option_row::OptionRow;
 use alloc::vec::Vec;
 use core::fmt;
 

@@ -24,6 +24,7 @@ mod ansi;
 mod glyphs;
 mod heath;
 mod keyboard;
+mod parameters;
 mod screen;
 #[cfg(test)]
 mod tests;
@@ -33,13 +34,14 @@ pub use keyboard::{Key, KeyCode, KeyModes, Modifiers};
 
 use super::ansi::ScreenEffect;
 use super::cell::Cell;
+use super::grid::narrow;
 use super::picture::{CursorShape, Picture, PictureCursor};
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
-use ansi::Parameters;
 use net::cx::Cx;
 use net::meter::{Account, Counter, Meter, Work};
+use parameters::Parameters;
 use screen::{ROWS, Screen};
 
 /// Capacity of the input FIFO in bytes.
@@ -362,7 +364,7 @@ impl Heath19 {
     #[must_use]
     pub fn cursor(&self) -> (u16, u16) {
         let cursor = self.screen.cursor();
-        (super::ansi::narrow(cursor.row), super::ansi::narrow(cursor.column))
+        (narrow(cursor.row), narrow(cursor.column))
     }
 
     /// Returns whether the 25th line is displayed.
@@ -406,7 +408,7 @@ impl Heath19 {
     pub fn picture(&self) -> Picture {
         let has_line = self.has_line_25();
         let mut picture = Picture::from_grid(self.screen.grid(), ROWS + usize::from(has_line));
-        picture.set_rows(super::ansi::narrow(ROWS + 1));
+        picture.set_rows(narrow(ROWS + 1));
         let is_seen = !self.modes.hides_cursor && (has_line || self.screen.cursor().row < ROWS);
         let shape = match self.modes.has_block_cursor {
             true => CursorShape::Block,

@@ -47,23 +47,25 @@
 //! in an earlier piece, whose cell the overlay may have replaced.
 
 mod expectation;
+mod expected_effect;
 mod keys;
 mod overlay;
 mod round_trip;
 #[cfg(test)]
 mod tests;
+mod view;
 
 use super::ansi::Terminal;
 use super::cell::{Cell, Style};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use expectation::{Edit, ExpectedEffect, Wrap};
+use expected_effect::{CursorPosition, Edit, ExpectedEffect, Wrap};
 use keys::{Key, KeyReader};
 use net::cx::Cx;
 use net::meter::Counter;
 use net::time::{Duration, Instant};
-use overlay::View;
 use round_trip::RoundTrip;
+use view::View;
 
 /// Minimum number of bytes in one call of [`Predictor::typed`] that count as a paste.
 const PASTE_BYTES_MIN: usize = 100;
@@ -113,14 +115,6 @@ pub struct Statistics {
     /// Predictions dropped without a result: those of an epoch that the host never confirmed, for
     /// example after a password prompt, and those that were interrupted.
     pub discarded: u64,
-}
-
-/// Position of the cursor.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct CursorPosition {
-    row: usize,
-    column: usize,
-    is_wrap_pending: bool,
 }
 
 /// A sent key whose echo has not been confirmed yet.

@@ -23,7 +23,7 @@ use crate::terminal::inert_modes::InertModes;
 use crate::terminal::input::InputModes;
 use crate::terminal::picture::CursorShape;
 use crate::terminal::reflow::Position;
-use crate::terminal::reports::StatusRequest;
+use crate::terminal::status_request::StatusRequest;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;

@@ -9,78 +9,23 @@
 //! This module negotiates and stores the mode, the characters and the mask. The caller does the
 //! editing.
 
+mod mode;
 pub(in crate::telnet) mod slc;
 
-use crate::telnet::command::Verb;
-use crate::telnet::{Command, Event};
+pub use mode::LinemodeMode;
+pub use slc::{SlcFunction, SlcLevel, SlcTable, SpecialCharacter};
+
+use crate::telnet::command::{Command, Verb};
+use crate::telnet::event::{Event, LinemodeEvent};
 use alloc::vec::Vec;
 use core::fmt;
-use slc::Triplet;
-pub use slc::{SlcFunction, SlcLevel, SlcTable, SpecialCharacter};
+use slc::{SLC, Triplet};
 
 const MODE: u8 = 1;
 const FORWARDMASK: u8 = 2;
-const SLC: u8 = 3;
 
 /// Length in bytes of a mask with one bit for every character.
 const MASK_BYTES: usize = 32;
-
-/// Line editing mode: the bits of MODE.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LinemodeMode(u8);
-
-impl LinemodeMode {
-    /// No editing: typed characters are sent at once.
-    pub const NONE: Self = Self(0);
-    /// Lines are edited by the user's end, and sent when they are complete.
-    pub const EDIT: Self = Self(1);
-    /// Signal characters are sent as commands.
-    pub const TRAP_SIGNALS: Self = Self(2);
-    /// Tabs are displayed as spaces.
-    pub const SOFT_TAB: Self = Self(8);
-    /// Control characters are displayed literally, not as `^X`.
-    pub const LITERAL_ECHO: Self = Self(16);
-
-    /// Bit that marks a MODE as an answer and is not part of the mode itself.
-    const ACK: u8 = 4;
-    /// All bits that RFC 1184 defines.
-    const KNOWN: u8 = 1 | 2 | 8 | 16;
-
-    /// Returns the mode with all bits of `other` added.
-    #[must_use]
-    pub const fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// Returns whether the mode has all bits of `other`.
-    #[must_use]
-    pub const fn has(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-}
-
-impl fmt::Display for LinemodeMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = [(1, "EDIT"), (2, "TRAPSIG"), (8, "SOFT_TAB"), (16, "LIT_ECHO")];
-        let mut names = names.iter().filter(|(bit, _)| self.0 & bit != 0);
-        let Some((_, first)) = names.next() else { return f.write_str("no bits") };
-        f.write_str(first)?;
-        names.try_for_each(|(_, name)| write!(f, "|{name}"))
-    }
-}
-
-/// A change in the parameters of line editing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LinemodeEvent {
-    /// For a user: the new mode. For a server: the user's answer to a mode.
-    Mode(LinemodeMode),
-    /// Some special characters have changed: see [`Linemode::characters`].
-    Characters,
-    /// The characters at which a line is sent have changed: see [`Linemode::forwards`].
-    ForwardMask,
-    /// For a server: the user refused the mask and sends only at line ends.
-    ForwardMaskRefused,
-}
 
 /// A subnegotiation of LINEMODE.
 #[derive(Debug, PartialEq, Eq)]

@@ -14,6 +14,9 @@
 use alloc::vec::Vec;
 use core::fmt;
 
+/// Code of an SLC subnegotiation.
+pub(super) const SLC: u8 = 3;
+
 /// A function that can be assigned to a character, such as erasing a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlcFunction(u8);
@@ -233,7 +236,7 @@ pub(super) fn parse(list: &[u8]) -> Option<Vec<Triplet>> {
 /// Returns the content of an SLC subnegotiation.
 pub(super) fn content(triplets: &[Triplet]) -> Vec<u8> {
     let bytes = triplets.iter().flat_map(|triplet| triplet.bytes());
-    core::iter::once(super::SLC).chain(bytes).collect()
+    core::iter::once(SLC).chain(bytes).collect()
 }
 
 /// The table of special characters in effect.

@@ -4,18 +4,14 @@
 //! A task keeps the processor until it blocks. The task continues after the blocking call, with all
 //! its variables, when its flag has been set and its turn has come.
 
-use super::flags::{Flags, POSITIONS_MAX, Wake};
-use super::{Ring, SpawnError};
-use corosensei::stack::DefaultStack;
+#[cfg(target_arch = "x86_64")]
+use crate::direct::{self, Direct};
+use crate::flags::{Flags, POSITIONS_MAX, Wake};
+use crate::ring::{Ring, SpawnError};
+use crate::stack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::fmt;
 use std::ptr::NonNull;
-
-#[cfg(target_arch = "x86_64")]
-use direct::Direct;
-
-/// Size of a task's stack in bytes. Memory is allocated by page, when a page is first touched.
-pub const STACK_LEN: usize = 256 * 1024;
 
 /// Method of switching from one task to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +95,7 @@ impl<T> Tasks<T> {
                 if position >= POSITIONS_MAX {
                     return Err(SpawnError::Full);
                 }
-                let stack = DefaultStack::new(STACK_LEN).map_err(SpawnError::NoStack)?;
+                let stack = stack::allocate()?;
                 let base = move |yielder: &Yielder<NonNull<T>, ()>, value: NonNull<T>| {
                     let switch_target = SwitchTarget::ByRing { yielder, value: Some(value) };
                     body(&mut Task { position, flags, switch_target });
@@ -108,7 +104,10 @@ impl<T> Tasks<T> {
                 Ok(position)
             }
             #[cfg(target_arch = "x86_64")]
-            Stacks::Direct(direct) => direct.spawn(body),
+            Stacks::Direct(direct) => direct.spawn(move |position, core| {
+                let switch_target = SwitchTarget::Direct(core);
+                body(&mut Task { position, flags, switch_target });
+            }),
         }
     }
 }
@@ -225,7 +224,3 @@ impl<T> fmt::Debug for Task<'_, T> {
         f.debug_struct("Task").field("position", &self.position).finish_non_exhaustive()
     }
 }
-
-#[cfg(target_arch = "x86_64")]
-#[path = "direct.rs"]
-mod direct;

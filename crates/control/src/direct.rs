@@ -1,9 +1,9 @@
 //! Tasks whose block routine itself selects the next task and switches to its stack (TM-233 §7.1).
 
-use super::super::swap::{Context, INVALID_CONTEXT, prepare, swap};
-use super::{STACK_LEN, SwitchTarget, Task};
-use crate::tasking::SpawnError;
-use crate::tasking::flags::{Flags, POSITIONS_MAX};
+use crate::flags::{Flags, POSITIONS_MAX};
+use crate::ring::SpawnError;
+use crate::stack;
+use crate::swap::{Context, INVALID_CONTEXT, prepare, swap};
 use corosensei::stack::DefaultStack;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -46,7 +46,8 @@ enum State<T: 'static> {
     Finished,
 }
 
-type Body<T> = Box<dyn FnOnce(&mut Task<'_, T>)>;
+/// The body of a task. It is called with its position and the state of its ring.
+type Body<T> = Box<dyn FnOnce(usize, Core<T>)>;
 
 /// Pointer from a task to the state of its ring.
 pub(super) struct Core<T: 'static>(NonNull<Shared<T>>);
@@ -76,7 +77,7 @@ impl<T> Direct<T> {
 
     pub(super) fn spawn(
         &mut self,
-        body: impl FnOnce(&mut Task<'_, T>) + 'static,
+        body: impl FnOnce(usize, Core<T>) + 'static,
     ) -> Result<usize, SpawnError> {
         let address = self.core.0.as_ptr().expose_provenance();
         let shared = self.core.shared();
@@ -84,7 +85,7 @@ impl<T> Direct<T> {
         if position >= POSITIONS_MAX {
             return Err(SpawnError::Full);
         }
-        let stack = DefaultStack::new(STACK_LEN).map_err(SpawnError::NoStack)?;
+        let stack = stack::allocate()?;
         // SAFETY: the stack is new, and `base` neither returns nor lets a panic escape.
         let context = unsafe { prepare(&stack, base::<T>, address) };
         shared.blocks.push(ControlBlock {
@@ -216,10 +217,8 @@ unsafe extern "sysv64" fn base<T: 'static>(address: usize) -> ! {
     let outcome = {
         let shared = core.shared();
         let body = shared.blocks.get_mut(own).and_then(ControlBlock::begin);
-        let flags = shared.flags.clone();
-        let switch_target = SwitchTarget::Direct(Core(core.0));
-        let mut task = Task { position: own, flags, switch_target };
-        catch_unwind(AssertUnwindSafe(|| body.map(|body| body(&mut task))))
+        let task_core = Core(core.0);
+        catch_unwind(AssertUnwindSafe(|| body.map(|body| body(own, task_core))))
     };
     let shared = core.shared();
     if let Err(panic) = outcome

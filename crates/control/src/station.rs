@@ -19,7 +19,11 @@
 //! executions of a step, the next call continues with that step. Such a continuation is not counted
 //! as a switch.
 
-use super::{Flags, Futures, Procedures, Ring, SpawnError, Switch, Tasks, Wake};
+use crate::flags::{Flags, Wake};
+use crate::futures::Futures;
+use crate::procedures::Procedures;
+use crate::ring::{Ring, SpawnError};
+use crate::tasks::{Switch, Tasks};
 use net::Cx;
 use net::Instant;
 use net::meter::Work;

@@ -2,15 +2,15 @@
 //! future at each position of a ring only records that it ran.
 
 use super::*;
-use crate::clock::Monotonic;
-use crate::readiness::PollFlags;
-use crate::testing::this_program;
 use net::time::Duration;
+use os::clock::Monotonic;
+use os::readiness::PollFlags;
 use proptest::prelude::*;
 use std::cell::Cell;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
 use std::rc::Rc;
 
 /// Record of the turns, and the flags that each position sets at its first turn.
@@ -411,8 +411,10 @@ fn overflows_a_stack_entered_by_a_direct_switch() {
 #[test]
 fn a_stack_that_overflows_ends_the_process_at_its_guard_page() {
     for name in ["that_the_ring_resumes", "entered_by_a_direct_switch"] {
-        let name = format!("tasking::tests::overflows_a_stack_{name}");
-        let output = this_program(&name).output().unwrap();
+        let name = format!("tests::overflows_a_stack_{name}");
+        let mut this_program = Command::new(std::env::current_exe().unwrap());
+        this_program.args(["--ignored", "--exact", &name, "--nocapture", "--test-threads=1"]);
+        let output = this_program.output().unwrap();
         let signal = output.status.signal();
         assert!(matches!(signal, Some(libc::SIGSEGV | libc::SIGABRT | libc::SIGBUS)), "{output:?}");
         assert!(!String::from_utf8_lossy(&output.stdout).contains("survived"));

@@ -1,7 +1,7 @@
 //! The procedure-based scheduler of TM-233 §4.2.2: a ring of event flags and procedures.
 
-use super::flags::{Flags, POSITIONS_MAX, Wake};
-use super::{Ring, SpawnError};
+use crate::flags::{Flags, POSITIONS_MAX, Wake};
+use crate::ring::{Ring, SpawnError};
 
 /// The procedure at a position. It is called with the shared value, its position and the flags of
 /// the ring, and has handled its event completely when it returns.

@@ -1,6 +1,6 @@
 //! Tests of stations with every control structure, in virtual time.
 
-use super::*;
+use crate::*;
 use net::station::{Control, Scheduler};
 use proptest::prelude::*;
 use simulator::soak;

@@ -3,8 +3,8 @@
 //! The waker of a position sets its event flag. A waker may be sent to any thread, so the flags are
 //! atomic; this is part of the cost of this control structure.
 
-use super::flags::{POSITIONS_MAX, Wake, bit, next};
-use super::{Ring, SpawnError};
+use crate::flags::{POSITIONS_MAX, Wake, bit, next};
+use crate::ring::{Ring, SpawnError};
 use std::cell::Cell;
 use std::fmt;
 use std::future::Future;

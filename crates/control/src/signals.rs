@@ -3,10 +3,10 @@
 //! The signal routine knows the positions of a ring, but neither their contents nor the purpose of
 //! a descriptor. If no event flag is set, the caller waits in this routine and then runs the ring.
 
-use super::flags::{POSITIONS_MAX, Wake, bit};
-use crate::clock::Monotonic;
-use crate::readiness::{self, PollFd, PollFlags};
+use crate::flags::{POSITIONS_MAX, Wake, bit};
 use net::Instant;
+use os::clock::Monotonic;
+use os::readiness::{self, PollFd, PollFlags};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 

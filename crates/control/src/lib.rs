@@ -1,5 +1,8 @@
 //! Control structures: three ways to schedule the steps that have something to do.
 //!
+//! The steps are those of a station of [`net`]. Devices, clocks and the wait for readiness come
+//! from [`os`]; a program passes them to [`Signals`].
+//!
 //! # Theory of operation
 //!
 //! Chapter 4 of TM-233 compares two control structures. Both have a ring in which each position has
@@ -37,16 +40,39 @@
 //! task that overflows its stack terminates the process and corrupts nothing. A panic of a task
 //! resumes in [`Ring::run`], and the task has then ended. Dropping a ring unwinds the stacks of its
 //! tasks.
+//!
+//! # Unsafe code
+//!
+//! Control passes from one position to another in the middle of a call, which the borrow checker
+//! cannot follow. Two things are therefore unsafe, and nothing else in this crate:
+//!
+//! - *The switch of stacks* (`swap`, `direct`): processor registers are saved on the stack that is
+//!   left and loaded from the stack that is entered. A context is entered once, and its stack exists
+//!   until its task has ended.
+//! - *The shared value across a switch* (`tasks`, `futures`, `station`): a position reaches the
+//!   value through a pointer, because no borrow lasts across a switch. The pointer is made from the
+//!   exclusive borrow of the caller of [`Ring::run`], and exists only until control returns there.
 
+#![deny(unsafe_code)]
+
+#[cfg(target_arch = "x86_64")]
+#[expect(unsafe_code, reason = "tasks that switch to each other's stacks")]
+mod direct;
 mod flags;
+#[expect(unsafe_code, reason = "a polled future reaches the value that the caller shares")]
 mod futures;
 mod procedures;
+mod ring;
 mod signals;
+mod stack;
+#[expect(unsafe_code, reason = "steps reach the station that the caller shares")]
 mod station;
 #[cfg(test)]
 mod station_tests;
 #[cfg(target_arch = "x86_64")]
+#[expect(unsafe_code, reason = "the switch from one stack to another")]
 mod swap;
+#[expect(unsafe_code, reason = "a running task reaches the value that the caller shares")]
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -54,40 +80,8 @@ mod tests;
 pub use flags::{Flags, POSITIONS_MAX, Wake};
 pub use futures::{FutureHandle, Futures, SharedFlags};
 pub use procedures::{Procedure, Procedures};
+pub use ring::{Ring, SpawnError};
 pub use signals::Signals;
+pub use stack::STACK_LEN;
 pub use station::{Kind, StationControl, Structure};
-pub use tasks::{STACK_LEN, Switch, Task, Tasks};
-
-use std::{error, fmt, io};
-
-/// Interface common to all three rings.
-pub trait Ring<T>: Wake {
-    /// Gives a turn to the next position whose event flag is set, and returns that position; `None`
-    /// if no flag is set. Flags of empty positions and of ended tasks are ignored.
-    fn run_one(&mut self, value: &mut T) -> Option<usize>;
-
-    /// Gives turns until no event flag is set.
-    fn run(&mut self, value: &mut T) {
-        while self.run_one(value).is_some() {}
-    }
-}
-
-/// Reason for which a position could not be added.
-#[derive(Debug)]
-pub enum SpawnError {
-    /// The ring already has [`POSITIONS_MAX`] positions.
-    Full,
-    /// The system has no memory for a stack.
-    NoStack(io::Error),
-}
-
-impl fmt::Display for SpawnError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Full => write!(f, "a ring has at most {POSITIONS_MAX} positions"),
-            Self::NoStack(error) => write!(f, "no memory for the stack of a task: {error}"),
-        }
-    }
-}
-
-impl error::Error for SpawnError {}
+pub use tasks::{Switch, Task, Tasks};
