@@ -10,7 +10,7 @@ const DOCUMENT: &str = "docs/dependencies.md";
 
 /// The order of the crates: each crate of the workspace, and the crates of the workspace on which it
 /// may depend outside its tests.
-const CRATES: [(&str, &[&str]); 11] = [
+const CRATES: [(&str, &[&str]); 12] = [
     ("net", &[]),
     ("protocols", &["net"]),
     ("records", &[]),
@@ -19,9 +19,10 @@ const CRATES: [(&str, &[&str]); 11] = [
     ("simulator", &["net", "protocols"]),
     ("plumbline", &["net", "protocols", "os", "carrier", "records", "simulator"]),
     ("test-support", &[]),
-    ("conformance", &["net"]),
+    ("conformance", &["net", "protocols", "os"]),
+    ("bench", &["net", "protocols", "os", "records", "simulator"]),
     ("examples", &["net", "os"]),
-    ("xtask", &["net", "protocols", "os", "records", "simulator"]),
+    ("xtask", &[]),
 ];
 
 /// Crates whose engines or data do no I/O over a network and read no clock.
