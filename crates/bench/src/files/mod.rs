@@ -9,41 +9,16 @@
 //! that is reading this entry. The spinning process prevents the reading process from running.
 
 mod account;
+mod amount;
 mod ftp;
 mod tftp;
+
+pub(super) use amount::Amount;
 
 use super::benchmark_report::Report;
 use super::conditions::{Conditions, ProgramSet};
 use super::usage::USAGE;
 use anyhow::{Result, bail};
-
-/// Number and size of the measurements.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Amount {
-    pub(super) rounds: usize,
-    /// Size of the large file, in MiB.
-    pub(super) size_mib: u64,
-    /// Number of small files over several connections.
-    pub(super) files: u32,
-    /// Number of idle logins.
-    pub(super) logins: usize,
-    /// Names of the selected rows of the report; all rows if empty.
-    pub(super) rows: Vec<String>,
-}
-
-impl Default for Amount {
-    /// Returns the amount of a complete run: a quarter of an hour on an idle machine.
-    fn default() -> Self {
-        Self { rounds: 5, size_mib: 1024, files: 4_000, logins: 10_000, rows: Vec::new() }
-    }
-}
-
-impl Amount {
-    /// Returns whether this row of the report is selected.
-    fn wants(&self, row: &str) -> bool {
-        self.rows.is_empty() || self.rows.iter().any(|name| name == row)
-    }
-}
 
 /// Name of the row of the report with the TFTP transfers.
 const TFTP: &str = "tftp";
@@ -72,15 +47,4 @@ pub(super) fn run(conditions: &Conditions, amount: &Amount) -> Result<Report> {
         tftp::run(conditions, amount.rounds, &mut report)?;
     }
     Ok(report)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn without_a_name_every_row_is_selected() {
-        let some = Amount { rows: vec!["retr".to_owned()], ..Amount::default() };
-        assert!(Amount::default().wants("stor") && some.wants("retr") && !some.wants("stor"));
-    }
 }

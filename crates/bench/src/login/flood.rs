@@ -5,6 +5,7 @@
 //! buffered output is displayed, so each client is compared with inetutils telnet at the same
 //! server.
 
+use super::congestion::congestion;
 use super::harness::Harness;
 use super::path::{INETUTILS, PLUMB, PLUMB_ON_TUN, Path};
 use crate::benchmark_report::{Report, Section, Verdict};
@@ -141,7 +142,7 @@ fn report(paths: &[Path], measured: &[Measured], amount: Amount, notes: Vec<Stri
         program_set: ProgramSet::Login,
         sections: vec![Section { heading, table, data }],
         verdicts: verdicts(measured),
-        congestion: super::congestion(),
+        congestion: congestion(),
         notes,
     }
 }

@@ -1,7 +1,8 @@
 //! Opens sessions over every path. Each session has its own server process: either the bench
 //! accepts the connection and starts the server on it, like inetd, or the server listens itself.
 
-use super::path::{ClientProgram, Path, ServerProgram, os_strings};
+use super::arguments::os_strings;
+use super::path::{ClientProgram, Path, ServerProgram};
 use super::temporary_directory::TemporaryDirectory;
 use crate::driver::{Server, Session};
 use crate::telnetd::{Listener, on_server_processor, program, set_environment, shell};

@@ -1,5 +1,6 @@
 //! The table of `bench login`, and its goals.
 
+use super::congestion::congestion;
 use super::path::{INETUTILS, PLUMB, PLUMB_ON_TUN, Path, SOCAT};
 use crate::benchmark_report::{Report, Section, Verdict};
 use crate::conditions::ProgramSet;
@@ -40,7 +41,7 @@ pub(super) fn create(
         title: "bench login: from a key at one pseudo-terminal to its echo there, both ends".into(),
         sections: vec![section(measured, amount)],
         verdicts: verdicts(paths, measured),
-        congestion: super::congestion(),
+        congestion: congestion(),
         notes,
     }
 }

@@ -4,6 +4,8 @@
 //! comparison the bench also measures ssh, mosh, and socat, which only relays bytes between two
 //! terminals. The goals are ratios, within a round, to the best third-party Telnet pair.
 
+mod arguments;
+mod congestion;
 pub(super) mod flood;
 mod harness;
 mod login_report;
@@ -21,7 +23,6 @@ use anyhow::{Context, Result, ensure};
 use harness::Harness;
 use net::rng::Rng;
 use path::Path;
-use records::format::UNKNOWN;
 use std::io::{self, Write};
 
 /// Measures the paths whose label contains one of `filters`, or all paths if `filters` is empty.
@@ -42,17 +43,6 @@ pub(super) fn run(conditions: &Conditions, amount: Amount, filters: &[String]) -
     ensure!(!paths.is_empty(), "no path can be measured: {}", notes.join(" "));
     let measured = measure(&harness, &paths, amount, conditions)?;
     Ok(login_report::create(&paths, &measured, amount, notes))
-}
-
-/// File with the congestion control of the bench's network namespace.
-const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
-
-fn congestion() -> String {
-    let control = std::fs::read_to_string(CONGESTION);
-    format!(
-        "{} (kernel's sockets); our own TCP on the TUN has its profile for a keyboard",
-        control.map_or_else(|_| UNKNOWN.to_owned(), |text| text.trim().to_owned())
-    )
 }
 
 fn measure(

@@ -1,10 +1,10 @@
 //! The measured paths: a client and a server each.
 
+use super::arguments::os_strings;
 use super::temporary_directory::TemporaryDirectory;
 use crate::telnetd::{Kind, Service, program, set_environment, shell};
 use crate::typing::{Via, plumb};
 use anyhow::Result;
-use std::ffi::OsString;
 use std::process::Command;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,11 +164,6 @@ impl ServerProgram {
         };
         Ok(Some(service))
     }
-}
-
-/// Converts `os_strings` to arguments.
-pub(super) fn os_strings(os_strings: &[&str]) -> Vec<OsString> {
-    os_strings.iter().map(OsString::from).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A temporary directory of the bench with keys, client state and a long text; removed at the end.
 
-use super::path::os_strings;
+use super::arguments::os_strings;
 use crate::driver::{SCREEN_COLUMNS, screen_text};
 use crate::telnetd::{program, shell};
 use anyhow::{Context, Result, ensure};

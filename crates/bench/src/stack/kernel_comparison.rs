@@ -1,10 +1,12 @@
 //! Measurements of plumb and the kernel only: datagrams, and a second processor.
 
+use super::amount::Amount;
 use super::client::Direction;
+use super::processors::other_processor;
 use super::rows::{Row, Side, Units, section};
 use super::server::{Contender, Mode, Server, ServerOptions};
 use super::server_networks::Networks;
-use super::{Amount, datagrams, other_processor, streams};
+use super::{datagrams, streams};
 use crate::benchmark_report::Section;
 use anyhow::{Context, Result};
 use os::schedule;

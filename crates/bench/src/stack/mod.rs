@@ -6,11 +6,13 @@
 //! scheduling. All servers are measured alternately in every round, and ratios to the kernel are
 //! taken within a round. A new server process is started for each figure.
 
+mod amount;
 mod client;
 mod datagrams;
 mod kernel;
 mod kernel_comparison;
 mod ours;
+mod processors;
 mod rounds;
 mod rows;
 mod server;
@@ -21,10 +23,11 @@ mod streams;
 mod user_space_stacks;
 
 use super::conditions::Conditions;
+use amount::Amount;
 use anyhow::{Context, Result, bail, ensure};
 use client::Direction;
-use net::time::Duration;
 use os::schedule;
+use processors::other_processor;
 use rounds::{Results, Round};
 use server::{Contender, Mode, Server, ServerOptions};
 use server_arguments::Arguments;
@@ -67,30 +70,6 @@ impl Figures {
         ("datagrams", Self::Datagrams),
         ("processors", Self::Processors),
     ];
-}
-
-/// Duration and number of the measurements in each round.
-#[derive(Clone, Debug)]
-struct Amount {
-    warm_up: Duration,
-    window: Duration,
-    echoes: usize,
-    idle_connections: &'static [usize],
-}
-
-impl Amount {
-    const FULL: Self = Self {
-        warm_up: Duration::from_millis(300),
-        window: Duration::from_millis(600),
-        echoes: 20_000,
-        idle_connections: &[1, 1_000, 10_000],
-    };
-    const QUICK: Self = Self {
-        warm_up: Duration::from_millis(100),
-        window: Duration::from_millis(200),
-        echoes: 4_000,
-        idle_connections: &[1, 1_000],
-    };
 }
 
 /// Runs all possible measurements, and prints the report.
@@ -285,18 +264,6 @@ fn measure(
                 .unwrap_or_default();
     }
     Ok(results)
-}
-
-/// Returns a processor other than that of the calling thread, if there is one.
-fn other_processor() -> Result<Option<usize>> {
-    let own_processor = schedule::processors()?
-        .first()
-        .copied()
-        .context("cannot determine the current processor")?;
-    let other = usize::from(own_processor == 0);
-    let is_available =
-        schedule::pin_to(other).and_then(|()| schedule::pin_to(own_processor)).is_ok();
-    Ok(is_available.then_some(other))
 }
 
 /// One contender with the parameters of its measurement.

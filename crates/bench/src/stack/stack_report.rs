@@ -1,8 +1,11 @@
 //! The report of `bench stack`: three tables of figures, and one of goals.
 
-use super::rounds::{Results, cost_in, cost_out, echo_p50, echo_p99, rate_in, rate_out, spun_p50};
+use super::amount::Amount;
+use super::client;
+use super::rounds::{
+    Results, Round, cost_in, cost_out, echo_p50, echo_p99, rate_in, rate_out, spun_p50,
+};
 use super::server::Contender;
-use super::{Amount, client};
 use crate::benchmark_report::{Report, Section};
 use crate::conditions::ProgramSet;
 use crate::rounds::{Ratio, micros};
@@ -194,7 +197,7 @@ impl Measured<'_> {
     }
 
     /// Returns the better of smoltcp's two entries for one figure.
-    fn smoltcp(&self, figure: fn(&super::Round) -> Option<u64>) -> Option<&Results> {
+    fn smoltcp(&self, figure: fn(&Round) -> Option<u64>) -> Option<&Results> {
         let peers = self.all.iter().filter(|(contender, _)| contender.name.starts_with("smoltcp"));
         peers.map(|(_, results)| *results).max_by_key(|results| results.median_of(figure))
     }
@@ -221,7 +224,7 @@ impl Goal {
 fn to_kernel(
     measured: &Measured<'_>,
     results: &Results,
-    figure: fn(&super::Round) -> Option<u64>,
+    figure: fn(&Round) -> Option<u64>,
 ) -> Option<f64> {
     Some(results.ratio_to(&measured.kernel(), figure)?.median)
 }

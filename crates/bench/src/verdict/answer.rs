@@ -4,7 +4,7 @@
 //! an earlier version on the same cases.
 
 use super::rule;
-use super::truth::UserWait;
+use super::user_wait::UserWait;
 use serde_json::Value;
 
 /// One cause of the report.

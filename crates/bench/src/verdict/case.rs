@@ -2,59 +2,9 @@
 //! or two causes.
 
 use super::cause::{Cause, Kind};
+use super::generator::Generator;
+use super::service::Service;
 use std::fmt;
-
-/// Service measured by `plumb measure`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Service {
-    /// A Telnet login over the kernel's TCP.
-    Login,
-    /// A Telnet login over plumb's own TCP on a TUN.
-    LoginOwnTcp,
-    FtpGet,
-    FtpPut,
-    TftpGet,
-}
-
-impl Service {
-    pub(super) const ALL: [Self; 5] =
-        [Self::Login, Self::LoginOwnTcp, Self::FtpGet, Self::FtpPut, Self::TftpGet];
-
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Login => "login",
-            Self::LoginOwnTcp => "login, own TCP",
-            Self::FtpGet => "FTP get",
-            Self::FtpPut => "FTP put",
-            Self::TftpGet => "TFTP get",
-        }
-    }
-
-    pub(super) const fn is_login(self) -> bool {
-        matches!(self, Self::Login | Self::LoginOwnTcp)
-    }
-}
-
-/// Generator that draws a case.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Generator {
-    #[default]
-    First,
-    /// The generator in `super::second`, with other causes, magnitudes, paths and servers.
-    Second,
-}
-
-impl Generator {
-    pub(super) const ALL: [Self; 2] = [Self::First, Self::Second];
-
-    /// Returns the name that selects the generator on the command line.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::First => "first",
-            Self::Second => "second",
-        }
-    }
-}
 
 /// Shell that a login runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

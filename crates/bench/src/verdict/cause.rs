@@ -1,10 +1,10 @@
 //! The causes that the first case generator (`super::generate`) injects, with their magnitudes and
 //! the classes of verdict that count as correct.
 
-use super::case::Service::{self, FtpGet, FtpPut, Login, LoginOwnTcp, TftpGet};
 use super::rule::Class;
 use super::second::Fault;
-use super::truth::UserWait;
+use super::service::Service::{self, FtpGet, FtpPut, Login, LoginOwnTcp, TftpGet};
+use super::user_wait::UserWait;
 
 /// Kind of an injected cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -7,9 +7,11 @@
 //! takes seconds and not minutes. Whether a cause dominates is not assumed but measured
 //! (`super::truth`).
 
-use super::case::{Case, Control, Generator, Healthy, Path, Peer, Service, Shell};
+use super::case::{Case, Control, Healthy, Path, Peer, Shell};
 use super::cause::{Cause, Kind, ROWS, Resource, Row};
+use super::generator::Generator;
 use super::rng::{Rng, rounded};
+use super::service::Service;
 
 /// Number of the random stream that draws the permutation; every other stream draws one case.
 const PERMUTATION: u64 = u64::MAX;

@@ -11,6 +11,7 @@
 //!
 //! Times are nanoseconds since the start of the relay.
 
+use super::link::Link;
 use super::rng::{Rng, rounded};
 use super::variation::{Variation, VariationState};
 use std::cmp::Reverse;
@@ -35,14 +36,6 @@ pub(super) struct Bucket {
     pub(super) bytes: u64,
     /// Whether a packet without tokens is dropped (policer) instead of delayed (shaper).
     pub(super) drops: bool,
-}
-
-/// The link with the lowest rate, and the queue in front of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Link {
-    pub(super) bits_per_second: u64,
-    /// Capacity of the queue, bytes; a packet that does not fit is dropped.
-    pub(super) queue_bytes: u64,
 }
 
 /// Delays that a TFTP server adds to its blocks, like a slow disk.

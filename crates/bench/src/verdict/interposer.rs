@@ -7,14 +7,16 @@
 
 mod ftp;
 mod telnet_relay;
+mod timeouts;
 
-use super::network::SERVER;
+use super::service_address::SERVER;
 use super::setup::Delays;
 use super::stop::{Flag, Stop};
 use anyhow::{Context, Result};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
+use timeouts::{READ_TIMEOUT, sleep};
 
 /// Protocol of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,22 +70,4 @@ fn serve(
         Protocol::Login => telnet_relay::relay_session(client, server, delays, stop),
         Protocol::Ftp => ftp::relay_session(client, server, delays, stop),
     }
-}
-
-const READ_TIMEOUT: Duration = Duration::from_millis(100);
-
-/// Sleeps, but returns early if the case ends.
-fn sleep(ms: u64, stop: &Flag) {
-    let step = Duration::from_millis(50);
-    let mut left = Duration::from_millis(ms);
-    while !left.is_zero() && !stop.is_set() {
-        let now = left.min(step);
-        thread::sleep(now);
-        left -= now;
-    }
-}
-
-/// Returns whether a read has timed out.
-fn is_timeout(error: &std::io::Error) -> bool {
-    matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
 }

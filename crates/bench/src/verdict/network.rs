@@ -8,9 +8,10 @@
 //! plumb0 (10.0.1.1, for plumb's own TCP at 10.0.1.2)
 //! ```
 
-use super::case::{Case, Service};
+use super::case::Case;
 use super::impairment::Wire;
 use super::relay::TunRelay;
+use super::service::Service;
 use super::setup::Setup;
 use anyhow::{Context, Result, ensure};
 use os::namespace::{Network, enter_new_network};
@@ -18,8 +19,6 @@ use os::tun::Tun;
 use std::process::{Command, Stdio};
 use std::thread;
 
-/// Address of the server.
-pub(super) const SERVER: &str = "10.0.0.1";
 /// `--via` argument of plumb's own TCP.
 pub(super) const OWN_TCP: &str = "tun:plumb0";
 

@@ -14,7 +14,7 @@
 //! The rule is fixed before the verdict is changed, and is independent of the verdict's wording:
 //! `docs/benchmarks/verdict.md` lists it, and a test compares the list with [`TABLE`].
 
-use super::case::Generator;
+use super::generator::Generator;
 use regex::{Regex, RegexBuilder};
 use std::sync::OnceLock;
 

@@ -2,10 +2,12 @@
 //! measured.
 
 use super::answer::Answer;
-use super::case::{Case, Generator, Healthy};
+use super::case::{Case, Healthy};
 use super::cause::{Cause, Kind};
+use super::generator::Generator;
 use super::rule::{self, Class, Reading};
-use super::truth::{Truth, UserWait};
+use super::truth::Truth;
+use super::user_wait::UserWait;
 
 /// The ground truth of a case: the times with all causes, and without each cause.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -370,7 +372,7 @@ mod tests {
     #[test]
     fn shares_are_compared_if_the_client_sends_other_commands() {
         let mut case = case_with(&[Kind::Distance]);
-        case.service = super::super::case::Service::FtpGet;
+        case.service = super::super::service::Service::FtpGet;
         let transfer_truth = |ms: f64| truth(UserWait::Login, ms);
         let evidence = Evidence {
             with: transfer_truth(640.0),

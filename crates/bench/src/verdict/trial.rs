@@ -6,15 +6,19 @@
 
 use super::super::typing::plumb;
 use super::answer::Answer;
-use super::case::{Case, Generator, Service};
+use super::case::Case;
+use super::generator::Generator;
 use super::interposer::{self, Protocol};
-use super::network::{Networks, OWN_TCP, SERVER};
+use super::network::{Networks, OWN_TCP};
 use super::resolver::{self, NAME, Resolver};
 use super::score::{Evidence, Score, score};
+use super::service::Service;
+use super::service_address::SERVER;
+use super::service_address::port_of;
 use super::setup::{Delays, Setup};
 use super::starve;
 use super::stop::Stop;
-use super::trial_servers::{self, Directory, LARGE_FACTOR, Servers, port_of, user_of};
+use super::trial_servers::{self, Directory, LARGE_FACTOR, Servers, user_of};
 use super::truth::Truth;
 use anyhow::{Context, Result};
 use net::time::Duration;

@@ -6,11 +6,12 @@
 
 use super::super::telnetd::{program, set_environment};
 use super::super::typing::plumb;
-use super::case::{Case, Peer, Service};
-use super::network::SERVER;
+use super::case::{Case, Peer};
 use super::resolver;
 use super::second;
-use super::setup::{FTP_PORT, LOGIN_PORT, Setup, TFTP_PORT};
+use super::service::Service;
+use super::service_address::{BEHIND_PORT, SERVER, TFTP_PORT, port_of};
+use super::setup::Setup;
 use super::stop::Stop;
 use anyhow::{Context, Result, bail, ensure};
 use os::process::Program;
@@ -41,9 +42,6 @@ users.add_user('me', 'secret', root, perm='elradfmwMT')
 FTPHandler.authorizer = users
 FTPServer((address, int(port)), FTPHandler).serve_forever()
 ";
-/// Port of a server behind the interposer.
-pub(super) const BEHIND_PORT: u16 = 7_021;
-
 /// A directory with the files of a case, removed on drop.
 #[derive(Debug)]
 pub(super) struct Directory(pub(super) PathBuf);
@@ -455,15 +453,6 @@ pub(super) const fn settling_time(peer: Peer) -> Duration {
     match peer {
         Peer::Proftpd => Duration::from_millis(1_500),
         _ => Duration::from_millis(50),
-    }
-}
-
-/// Returns the port of a service at the server's address.
-pub(super) const fn port_of(service: Service) -> u16 {
-    match service {
-        Service::Login | Service::LoginOwnTcp => LOGIN_PORT,
-        Service::FtpGet | Service::FtpPut => FTP_PORT,
-        Service::TftpGet => TFTP_PORT,
     }
 }
 

@@ -5,7 +5,7 @@
 //! order), the average queue length of random early detection (Floyd and Jacobson, 1993: here the
 //! current length decides), and competing flows that react to the delay.
 
-use super::impairment::Link;
+use super::link::Link;
 use super::rng::Rng;
 
 /// Size of a full packet of the competing flow, bits.

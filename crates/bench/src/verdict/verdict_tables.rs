@@ -1,11 +1,13 @@
 //! The report: the named causes compared with the injected ones, in tables and as JSON.
 
-use super::case::{Case, Service};
+use super::case::Case;
 use super::cause::ROWS;
 use super::score::{Gain, Outcome};
 use super::second;
+use super::service::Service;
 use super::trial::CaseResult;
-use super::truth::{Time, Truth, UserWait, median};
+use super::truth::{Time, Truth, median};
+use super::user_wait::UserWait;
 use records::format::UNKNOWN;
 use records::table::Table;
 use serde_json::{Value, json};

@@ -7,7 +7,7 @@ use super::directories::Directories;
 use super::ftp_servers::{Server, ServerProgram};
 use crate::benchmark_report::{Report, Section, Verdict};
 use crate::conditions::Conditions;
-use crate::files::Amount;
+use crate::files::amount::Amount;
 use crate::rounds::millis;
 use crate::sessions::resident_kilobytes;
 use crate::telnetd::on_server_processor;

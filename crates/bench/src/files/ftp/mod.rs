@@ -12,7 +12,7 @@ mod idle;
 mod job;
 mod run_client;
 
-use super::Amount;
+use super::amount::Amount;
 use crate::benchmark_report::{Report, Verdict, WIDTH};
 use crate::conditions::Conditions;
 use crate::rounds::Ratio;

@@ -1,6 +1,9 @@
 //! Relays an FTP session, and delays selected steps.
 
-use super::{Delays, Flag, SERVER, is_timeout, sleep};
+use super::super::service_address::SERVER;
+use super::super::setup::Delays;
+use super::super::stop::Flag;
+use super::timeouts::{READ_TIMEOUT, is_timeout, sleep};
 use anyhow::{Context, Result};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -150,7 +153,7 @@ fn carry_data(listener: &TcpListener, server_port: u16, delays: Delays, stop: &F
     client.set_nonblocking(false)?;
     let server = TcpStream::connect(SocketAddr::from(([127, 0, 0, 1], server_port)))?;
     for stream in [&client, &server] {
-        stream.set_read_timeout(Some(super::READ_TIMEOUT))?;
+        stream.set_read_timeout(Some(READ_TIMEOUT))?;
     }
     let from_client = client.try_clone()?;
     let to_server = server.try_clone()?;

@@ -1,6 +1,8 @@
 //! Relays a Telnet session, and delays the answers of the server or lets some of them stall.
 
-use super::{Delays, Flag, is_timeout, sleep};
+use super::super::setup::Delays;
+use super::super::stop::Flag;
+use super::timeouts::{is_timeout, sleep};
 use anyhow::Result;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};

@@ -1,6 +1,6 @@
 //! The causes of the second generator, and the waiting times that each of them can lengthen.
 
-use super::super::truth::UserWait;
+use super::super::user_wait::UserWait;
 
 /// Kind of an injected cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

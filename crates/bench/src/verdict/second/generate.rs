@@ -4,10 +4,12 @@
 //! depends only on the seed and its own number, and causes are taken in order from a permutation of
 //! all pairs of service and cause.
 
-use super::super::case::{Case, Control, Generator, Healthy, Path, Peer, Service, Shell};
+use super::super::case::{Case, Control, Healthy, Path, Peer, Shell};
 use super::super::cause::{Cause, Kind, Quantity, Resource, Row};
 use super::super::generate::power_of_two;
+use super::super::generator::Generator;
 use super::super::rng::Rng;
+use super::super::service::Service;
 use super::cause::Fault;
 use super::rows::ROWS;
 use super::server_choice;

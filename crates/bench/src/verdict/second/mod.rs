@@ -6,14 +6,16 @@
 //! namespaces, relay, clients, scoring and tables.
 
 mod cause;
+mod conditions;
 mod generate;
+mod injection;
 mod programs;
 mod rows;
 mod server_choice;
-mod setup;
 
 pub(super) use cause::Fault;
+pub(super) use conditions::Conditions;
 pub(super) use generate::case;
+pub(super) use injection::{inject, set_lasting_properties};
 pub(super) use rows::ROWS;
 pub(super) use server_choice::{proftpd_lines, python_arguments, refusals};
-pub(super) use setup::{Conditions, inject, set_lasting_properties};

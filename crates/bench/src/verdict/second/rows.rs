@@ -4,9 +4,9 @@
 //! A cause may have several right classes. For competing traffic it is right to name the full
 //! queue, the lower rate on the slowest link, or the other traffic.
 
-use super::super::case::Service::{self, FtpGet, FtpPut, Login, LoginOwnTcp, TftpGet};
 use super::super::cause::{Kind, Quantity, Resource, Row, quantity, row};
 use super::super::rule::Class;
+use super::super::service::Service::{self, FtpGet, FtpPut, Login, LoginOwnTcp, TftpGet};
 use super::cause::Fault;
 
 const ALL_SERVICES: &[Service] = &[Login, LoginOwnTcp, FtpGet, FtpPut, TftpGet];

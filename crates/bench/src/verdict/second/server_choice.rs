@@ -1,8 +1,9 @@
 //! The servers of the second case generator: the selection for a case, and arguments that the
 //! servers of the first case generator do not have.
 
-use super::super::case::{Peer, Service};
+use super::super::case::Peer;
 use super::super::cause::{Cause, Kind};
+use super::super::service::Service;
 use super::super::setup::Setup;
 use super::cause::Fault;
 use super::programs;

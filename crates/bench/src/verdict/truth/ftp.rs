@@ -1,8 +1,10 @@
 //! An FTP client of one session: RFC 959 with EPSV (RFC 2428), one file after the other.
 
-use super::super::case::Service;
+use super::super::service::Service;
 use super::super::trial_servers::{LARGE_FACTOR, user_of};
-use super::{LIMIT, MEASUREMENT_TIME_LIMIT, Run, Truth, UserWait, millis, none_if_silent};
+use super::super::user_wait::UserWait;
+use super::run::{LIMIT, MEASUREMENT_TIME_LIMIT, Run, none_if_silent};
+use super::times::{Truth, millis};
 use anyhow::{Context, Result, ensure};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

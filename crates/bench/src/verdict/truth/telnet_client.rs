@@ -1,8 +1,8 @@
 //! A Telnet client that logs in, types and reads: RFC 854 with every option but echo refused.
 
-use super::{
-    LIMIT, MEASUREMENT_TIME_LIMIT, NoAnswer, Run, Truth, UserWait, millis, none_if_silent,
-};
+use super::super::user_wait::UserWait;
+use super::run::{LIMIT, MEASUREMENT_TIME_LIMIT, NoAnswer, Run, none_if_silent};
+use super::times::{Truth, millis};
 use anyhow::{Result, bail};
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,9 +1,11 @@
 //! A TFTP client that downloads a file: RFC 1350 with the options blksize (RFC 2348) and windowsize
 //! (RFC 7440), which the server may ignore. `plumb get` uses the same options.
 
-use super::super::network::SERVER;
-use super::super::setup::TFTP_PORT;
-use super::{LIMIT, MEASUREMENT_TIME_LIMIT, Run, Truth, UserWait, millis};
+use super::super::service_address::SERVER;
+use super::super::service_address::TFTP_PORT;
+use super::super::user_wait::UserWait;
+use super::run::{LIMIT, MEASUREMENT_TIME_LIMIT, Run};
+use super::times::{Truth, millis};
 use anyhow::{Result, bail, ensure};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};

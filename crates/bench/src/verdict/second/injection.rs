@@ -1,12 +1,16 @@
 //! Settings of the relay, the kernels, the interposer and the servers for a cause of the second
 //! generator, and the settings that remain if the cause is removed.
 
-use super::super::case::{Case, Service};
+use super::super::case::Case;
 use super::super::cause::Cause;
-use super::super::impairment::{Bucket, Link, Loss};
-use super::super::setup::{FTP_PORT, Setup};
+use super::super::impairment::{Bucket, Loss};
+use super::super::link::Link;
+use super::super::service::Service;
+use super::super::service_address::FTP_PORT;
+use super::super::setup::Setup;
 use super::super::variation::{Periodic, RadioSleep, Red};
 use super::cause::Fault;
+use super::conditions::CompetingPrograms;
 
 const MS: u64 = 1_000_000;
 /// Port of ident (RFC 1413).
@@ -21,33 +25,6 @@ const RATE_FACTOR: u64 = 8;
 const RADIO_KBPS: u64 = 2_000;
 /// Range of queue lengths in which random early detection drops some packets, in packets.
 const RED_PACKETS: (u64, u64) = (1, 6);
-
-/// Programs that compete with the server for its processor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) struct CompetingPrograms {
-    pub(in super::super) count: u64,
-    /// Nice value of the server; that of the other programs is 0.
-    pub(in super::super) server_nice: i8,
-}
-
-/// Settings that only cases of the second generator use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in super::super) struct Conditions {
-    /// The client's name server answers each query only the second time.
-    pub(in super::super) drops_first_query: bool,
-    /// Time after which the client repeats a query, s.
-    pub(in super::super) query_timeout_s: Option<u64>,
-    /// Delay of the name server that the server queries, ms; `None` if the server has no name
-    /// server.
-    pub(in super::super) server_resolver_ms: Option<u64>,
-    /// Whether the FTP server queries ident for the client's user.
-    pub(in super::super) asks_ident: bool,
-    /// Delay of the start of the login shell, ms.
-    pub(in super::super) profile_ms: u64,
-    pub(in super::super) loops: Option<CompetingPrograms>,
-    /// Whether the TFTP server refuses all options.
-    pub(in super::super) has_no_options: bool,
-}
 
 /// Injects a cause.
 pub(in super::super) fn inject(setup: &mut Setup, fault: Fault, cause: Cause, case: &Case) {
