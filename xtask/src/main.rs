@@ -4,6 +4,7 @@
 
 mod conformance;
 mod ledger;
+mod project_files;
 mod tidy;
 
 use anyhow::{Result, bail, ensure};

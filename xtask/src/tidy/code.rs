@@ -1,6 +1,6 @@
 //! Rules about code: the length of functions, and forbidden calls per crate.
 
-use super::Finding;
+use super::finding::Finding;
 use super::source::{Source, is_name};
 
 const FUNCTION_LINES_MAX: usize = 70;

@@ -4,7 +4,8 @@
 //! The rules understand the part of TOML that the Cargo.toml files here use: a table heading on its
 //! own line, and one key at the start of a line.
 
-use super::{File, Finding, text_of};
+use super::finding::Finding;
+use crate::project_files::{File, text_of};
 
 const DOCUMENT: &str = "docs/dependencies.md";
 

@@ -1,7 +1,9 @@
 //! Rules about any text: white space and machine-specific paths; for a Rust file also its first
 //! comment and its length; for Markdown also the length of its lines.
 
-use super::{Finding, extension, words};
+use super::finding::Finding;
+use super::words;
+use crate::project_files::extension;
 
 const FILE_LINES_MAX: usize = 800;
 const MARKDOWN_COLUMNS_MAX: usize = 120;

@@ -6,7 +6,7 @@
 //! last module of a path is not the file of a definition, the path is accepted if any definition
 //! permits it.
 
-use super::Finding;
+use super::finding::Finding;
 use super::source::{Source, is_name};
 use std::collections::{BTreeMap, BTreeSet};
 

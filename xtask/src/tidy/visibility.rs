@@ -4,7 +4,7 @@
 //! name for anything. Types and modules are left to the compiler: a type may be part of a public
 //! signature without being named.
 
-use super::Finding;
+use super::finding::Finding;
 use super::source::{Source, is_name};
 use std::collections::BTreeSet;
 

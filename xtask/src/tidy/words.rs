@@ -6,7 +6,8 @@
 //! words it consists of, so that `far side` finds `far_side`, `FarSide` and `FAR_SIDE` as well.
 //! Quotations in Markdown (lines that begin with `>`) are not checked.
 
-use super::{Finding, extension};
+use super::finding::Finding;
+use crate::project_files::extension;
 
 /// The list.
 const LIST: &str = include_str!("words.txt");
