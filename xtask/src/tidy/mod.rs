@@ -24,6 +24,7 @@ use finding::{Finding, Violation};
 use source::Source;
 use std::collections::BTreeSet;
 use std::path::Path;
+use words::WordList;
 
 /// Applies every rule to the project in `root`, and returns the violations by path and line.
 pub(crate) fn check(root: &Path) -> Result<Vec<Violation>> {
@@ -44,9 +45,10 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Violation>> {
             sentence: found.sentence,
         }));
     };
+    let words = WordList::new();
     for file in &files {
         add(&file.path, text::check(&file.path, &file.text));
-        add(&file.path, words::check(&file.path, &file.text));
+        add(&file.path, words.check(&file.path, &file.text));
     }
     for (path, findings) in visibility::check(&sources) {
         add(&path, findings);
