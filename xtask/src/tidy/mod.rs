@@ -7,10 +7,13 @@
 
 mod architecture;
 mod code;
+mod cycles;
 mod file_names;
 mod finding;
 mod layers;
 mod manifests;
+mod module_graph;
+mod paths;
 mod source;
 mod text;
 mod tuples;
@@ -57,6 +60,9 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Violation>> {
         add(&path, findings);
     }
     for (path, findings) in type_names::check(&sources) {
+        add(&path, findings);
+    }
+    for (path, findings) in cycles::check(&sources) {
         add(&path, findings);
     }
     for source in sources {

@@ -45,6 +45,11 @@ impl Source {
         self.code.bytes().take(position).filter(|byte| *byte == b'\n').count() + 1
     }
 
+    /// Returns whether the whole file exists only for tests.
+    pub(super) fn is_test_file(&self) -> bool {
+        self.is_test_file
+    }
+
     /// Returns whether the position is in code that exists only for tests.
     pub(super) fn is_test(&self, position: usize) -> bool {
         self.is_test_file || self.tests.iter().any(|range| range.contains(&position))

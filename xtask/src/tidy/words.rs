@@ -84,9 +84,8 @@ impl WordList {
             return true;
         }
         let mut start = 0;
-        let mut at = 0;
         let mut was_lower = false;
-        for byte in line.as_bytes() {
+        for (at, byte) in line.bytes().enumerate() {
             let is_lower = matches!(byte, b'a'..=b'z' | b'0'..=b'9');
             if !is_lower && (was_lower || !byte.is_ascii_alphanumeric()) {
                 if self.has_longest_word(line.as_bytes().get(start..at)) {
@@ -95,7 +94,6 @@ impl WordList {
                 start = if byte.is_ascii_alphanumeric() { at } else { at + 1 };
             }
             was_lower = is_lower;
-            at += 1;
         }
         self.has_longest_word(line.as_bytes().get(start..))
     }
