@@ -3,6 +3,7 @@
 //! `./x check` builds this program first, so it depends on no crate of the project.
 
 mod conformance;
+mod dependencies;
 mod ledger;
 mod project_files;
 mod tidy;
@@ -15,6 +16,7 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   tidy          check the project's own rules: sizes, layers, banned calls, paths, dependencies
+  dependencies  compare the number of crates of plumb with docs/dependencies.md
   ledger        print every requirement and attack with its tests; fail if a test is missing
   conformance   run two public script suites on plumb's TCP; see 'cargo xtask conformance --help'";
 
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
 fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     match arguments {
         ["tidy"] => run_tidy(root),
+        ["dependencies"] => dependencies::check(root),
         ["ledger"] => ledger::run(root),
         ["conformance", rest @ ..] => conformance::run(root, rest),
         _ => bail!("{USAGE}"),
