@@ -1,10 +1,11 @@
-//! The project's own checks and benchmarks: `cargo xtask COMMAND`.
+//! The project's own checks: `cargo xtask COMMAND`.
+//!
+//! `./x check` builds this program first, so it depends on no crate of the project.
 
-mod bench;
 mod conformance;
+mod dependencies;
 mod ledger;
-mod soak;
-mod terminal_suite;
+mod project_files;
 mod tidy;
 
 use anyhow::{Result, bail, ensure};
@@ -15,14 +16,9 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   tidy          check the project's own rules: sizes, layers, banned calls, paths, dependencies
+  dependencies  compare the number of crates of plumb with docs/dependencies.md
   ledger        print every requirement and attack with its tests; fail if a test is missing
-  bench NAME    measure plumb and its peers, interleaved; see 'cargo xtask bench'
-  conformance   run two public script suites on plumb's TCP; see 'cargo xtask conformance --help'
-  soak          run the simulator's fault campaign; see './x help'
-  terminal-suite DIRECTORY
-                run the test scripts of libvterm (not part of the project) on plumb's terminal
-  terminal-esctest DIRECTORY
-                run the tests of esctest (not part of the project) on plumb's terminal";
+  conformance   run two public script suites on plumb's TCP; see 'cargo xtask conformance --help'";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -43,11 +39,8 @@ fn main() -> ExitCode {
 fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     match arguments {
         ["tidy"] => run_tidy(root),
+        ["dependencies"] => dependencies::check(root),
         ["ledger"] => ledger::run(root),
-        ["bench", rest @ ..] => bench::run(root, rest),
-        ["terminal-esctest", rest @ ..] => terminal_suite::esctest::run(rest),
-        ["terminal-suite", rest @ ..] => terminal_suite::run(rest),
-        ["soak", rest @ ..] => soak::run(rest),
         ["conformance", rest @ ..] => conformance::run(root, rest),
         _ => bail!("{USAGE}"),
     }

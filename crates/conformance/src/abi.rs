@@ -15,10 +15,12 @@
 
 #![expect(unsafe_code, reason = "C's pointers come in here, and nowhere else")]
 
-use crate::readiness;
-use crate::scheduler::{Attempt, Idle, Scheduler};
+use crate::attempt::Attempt;
+use crate::epoll_wait;
+use crate::errno::Errno;
+use crate::scheduler::{Idle, Scheduler};
 use crate::script_settings::Flags;
-use crate::socket::{Errno, Phase};
+use crate::socket::Phase;
 use crate::world::World;
 use libc::{c_char, c_int, c_long, c_longlong, c_uint, c_ulong, c_void, iovec, msghdr};
 use libc::{epoll_event, nfds_t, pollfd, size_t, sockaddr, sockaddr_in, socklen_t, ssize_t};
@@ -666,7 +668,7 @@ extern "C" fn epoll_wait(
     let deadline = deadline_after(data, timeout);
     let events_max = usize::try_from(events_max).unwrap_or(0);
     let result = or_exit(scheduler(data).call_or_sleep(|world| {
-        match readiness::collect(world, set, events_max) {
+        match epoll_wait::collect(world, set, events_max) {
             Ok(reports)
                 if reports.is_empty() && deadline.is_none_or(|deadline| deadline > world.now()) =>
             {

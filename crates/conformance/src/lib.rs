@@ -15,8 +15,11 @@
 //! | `host_under_test.rs` | the host under test: all uses of the engines of `protocols` |
 //! | `world.rs` | descriptors: the sockets, epoll sets and pipes that they refer to |
 //! | `socket.rs` | a stream socket with POSIX semantics |
-//! | `options.rs`, `tcp_info.rs` | socket options, and the value of `TCP_INFO` |
-//! | `readiness.rs` | poll and epoll |
+//! | `options.rs`, `socket_options.rs` | socket options, and the calls that set and get them |
+//! | `tcp_info.rs` | the value of `TCP_INFO` |
+//! | `readiness.rs` | poll |
+//! | `interests.rs`, `epoll_wait.rs` | epoll sets |
+//! | `attempt.rs`, `errno.rs` | results of a call that may have to wait, and errors |
 //! | `script_settings.rs` | settings of a script outside its sockets, target system, policies |
 //! | `device.rs` | a device that segments super-segments |
 //! | `option_order.rs` | the order of the options in a SYN, which differs between systems |
@@ -30,14 +33,19 @@
 #![deny(unsafe_code)]
 
 pub mod abi;
+mod attempt;
 mod device;
+mod epoll_wait;
+mod errno;
 mod host_under_test;
+mod interests;
 mod option_order;
 mod options;
 mod readiness;
 mod scheduler;
 mod script_settings;
 mod socket;
+mod socket_options;
 mod tcp_info;
 #[cfg(test)]
 mod test_peer;

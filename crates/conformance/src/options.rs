@@ -1,47 +1,44 @@
 //! Socket options, and the connection profile that results from them.
 
-use crate::host_under_test::Host;
 use crate::script_settings::{Policies, Sysctl, TargetOs};
-use crate::socket::{Errno, Phase, Stream};
-use crate::tcp_info;
 use net::transport::tcp::{
-    Acknowledgment, Congestion, Profile, ReceiveWindow, SendLimit, State, UserTimeout, WindowUpdate,
+    Acknowledgment, Congestion, Profile, ReceiveWindow, SendLimit, UserTimeout, WindowUpdate,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Level and name of an option, as in `setsockopt(2)`.
-type Name = (i32, i32);
+pub(crate) type Name = (i32, i32);
 
 /// Options set on a socket; an accepted socket inherits them.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    target_os: TargetOs,
+    pub(crate) target_os: TargetOs,
     policies: Policies,
     sysctl: Sysctl,
-    numbers: BTreeMap<Name, i32>,
-    congestion_control: Vec<u8>,
+    pub(crate) numbers: BTreeMap<Name, i32>,
+    pub(crate) congestion_control: Vec<u8>,
     /// SO_LINGER: the flag (0 for off), and the time in seconds.
-    linger: (i32, i32),
+    pub(crate) linger: (i32, i32),
 }
 
-const SOCKET: i32 = libc::SOL_SOCKET;
-const TCP: i32 = libc::IPPROTO_TCP;
-const IP: i32 = libc::IPPROTO_IP;
+pub(crate) const SOCKET: i32 = libc::SOL_SOCKET;
+pub(crate) const TCP: i32 = libc::IPPROTO_TCP;
+pub(crate) const IP: i32 = libc::IPPROTO_IP;
 
 /// Socket options that `libc` does not define.
-const TCP_CC_INFO: i32 = 26;
+pub(crate) const TCP_CC_INFO: i32 = 26;
 const TCP_NOTSENT_LOWAT: i32 = 25;
 const TCP_SAVE_SYN: i32 = 27;
 const TCP_INQ: i32 = 36;
-const SO_MEMINFO: i32 = 55;
+pub(crate) const SO_MEMINFO: i32 = 55;
 const SO_ZEROCOPY: i32 = 60;
 
 /// Options with one integer that are stored and returned, with their default values.
 ///
 /// The options that change the behavior of the stack are read by [`Options::profile`] and by the
 /// system calls.
-const NUMBERS: [(Name, i32); 29] = [
+pub(crate) const NUMBERS: [(Name, i32); 29] = [
     ((SOCKET, libc::SO_REUSEADDR), 0),
     ((SOCKET, libc::SO_REUSEPORT), 0),
     ((SOCKET, libc::SO_KEEPALIVE), 0),
@@ -83,7 +80,7 @@ impl Options {
         Self { target_os, policies, sysctl, numbers, congestion_control, linger }
     }
 
-    fn number(&self, name: Name) -> Option<i32> {
+    pub(crate) fn number(&self, name: Name) -> Option<i32> {
         let otherwise = NUMBERS.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
         self.numbers.get(&name).copied().or(otherwise)
     }
@@ -98,7 +95,7 @@ impl Options {
     }
 
     /// Returns the value of SO_SNDBUF in bytes.
-    fn send_space(&self) -> usize {
+    pub(crate) fn send_space(&self) -> usize {
         let system = match self.target_os {
             TargetOs::Linux => self.sysctl.number("net.ipv4.tcp_wmem").unwrap_or(4_194_304),
             TargetOs::FreeBsd => self.sysctl.number("net.inet.tcp.sendspace").unwrap_or(32_768),
@@ -120,7 +117,7 @@ impl Options {
 
     /// Returns the value of SO_RCVBUF in bytes. FreeBSD rounds it up to whole segments of `mss`
     /// bytes once connected.
-    fn receive_space(&self, mss: Option<u32>) -> i32 {
+    pub(crate) fn receive_space(&self, mss: Option<u32>) -> i32 {
         let set = self.numbers.get(&(SOCKET, libc::SO_RCVBUF)).copied();
         let system = match self.target_os {
             TargetOs::Linux => 131_072,
@@ -136,7 +133,7 @@ impl Options {
     }
 
     /// Returns the largest window to advertise in bytes, which determines the window scale.
-    fn receive_window(&self) -> usize {
+    pub(crate) fn receive_window(&self) -> usize {
         if let Some(set) = self.numbers.get(&(SOCKET, libc::SO_RCVBUF)) {
             return usize::try_from(*set).unwrap_or(0).max(4096);
         }
@@ -233,114 +230,4 @@ impl Options {
             ..Profile::BULK
         }
     }
-}
-
-impl Stream {
-    /// Implements setsockopt(2).
-    pub(crate) fn set_option(
-        &mut self,
-        host: &mut Host,
-        name: Name,
-        value: &[u8],
-    ) -> Result<(), Errno> {
-        match name {
-            (TCP, libc::TCP_CONGESTION) => {
-                let text = value.split(|byte| *byte == 0).next().unwrap_or_default();
-                if ![&b"cubic"[..], b"reno", b"bbr"].contains(&text) {
-                    return Err(Errno(libc::ENOENT));
-                }
-                self.options.congestion_control = text.to_vec();
-            }
-            (SOCKET, libc::SO_LINGER) => {
-                let numbers = (number_at(value, 0), number_at(value, 4));
-                let (Some(on), Some(seconds)) = numbers else { return Err(Errno(libc::EINVAL)) };
-                self.options.linger = (on, seconds);
-            }
-            _ => {
-                let number = number_of(value).ok_or(Errno(libc::EINVAL))?;
-                self.set_number(name, number)?;
-            }
-        }
-        if let Phase::Connected(id) = self.phase {
-            host.set_profile(id, self.options.profile());
-        }
-        Ok(())
-    }
-
-    /// Returns the value of SO_MEMINFO: nine sizes in bytes. The queue lengths and their limits are
-    /// filled in; the other sizes are 0.
-    fn memory(&self, host: &Host) -> Vec<u8> {
-        let status = self.status(host);
-        let number = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
-        let received = status.map_or(0, |status| number(status.receive_queue));
-        let queued = status.map_or(0, |status| status.send_queue);
-        let limits = (self.options.receive_window(), self.options.send_space());
-        let numbers = [received, number(limits.0), queued, number(limits.1), 0, queued, 0, 0, 0];
-        numbers.into_iter().flat_map(u32::to_ne_bytes).collect()
-    }
-
-    fn set_number(&mut self, name: Name, number: i32) -> Result<(), Errno> {
-        let is_space = matches!(name, (SOCKET, libc::SO_SNDBUF | libc::SO_RCVBUF));
-        let stored_value = match name {
-            // Linux doubles the value to include its bookkeeping.
-            _ if is_space && self.options.target_os == TargetOs::Linux => number.saturating_mul(2),
-            _ if is_space => number,
-            (TCP, libc::TCP_MAXSEG) if (88..=32_767).contains(&number) => number,
-            (TCP, libc::TCP_USER_TIMEOUT) if number < 0 => return Err(Errno(libc::EINVAL)),
-            _ if NUMBERS.iter().any(|(known, _)| *known == name) => number,
-            (SOCKET | TCP | IP, _) => return Err(Errno(libc::ENOPROTOOPT)),
-            _ => return Err(Errno(libc::EINVAL)),
-        };
-        self.options.numbers.insert(name, stored_value);
-        Ok(())
-    }
-
-    /// Implements getsockopt(2). The caller truncates the value to the size of its buffer.
-    pub(crate) fn option(&mut self, host: &Host, name: Name) -> Result<Vec<u8>, Errno> {
-        let status = self.status(host);
-        let number = match name {
-            (SOCKET, libc::SO_ERROR) => self.take_error(host).map_or(0, |error| error.0),
-            (SOCKET, libc::SO_TYPE) => libc::SOCK_STREAM,
-            (SOCKET, libc::SO_PROTOCOL) => TCP,
-            (SOCKET, libc::SO_DOMAIN) => libc::AF_INET,
-            (SOCKET, libc::SO_ACCEPTCONN) => i32::from(matches!(self.phase, Phase::Listening(_))),
-            (SOCKET, libc::SO_RCVBUF) => {
-                let opened = status.filter(|status| status.state != State::SynSent);
-                let opened = opened.filter(|_| self.has_connected);
-                self.options.receive_space(opened.map(|status| status.send_mss))
-            }
-            (SOCKET, libc::SO_SNDBUF) => {
-                i32::try_from(self.options.send_space()).unwrap_or(i32::MAX)
-            }
-            (SOCKET, libc::SO_LINGER) => {
-                let (on, seconds) = self.options.linger;
-                return Ok([on.to_ne_bytes(), seconds.to_ne_bytes()].concat());
-            }
-            (TCP, libc::TCP_MAXSEG) => {
-                let mss = status.map_or(536, |status| status.send_mss);
-                i32::try_from(mss).unwrap_or(i32::MAX)
-            }
-            (TCP, libc::TCP_CONGESTION) => {
-                let mut text = self.options.congestion_control.clone();
-                text.resize(16, 0);
-                return Ok(text);
-            }
-            (SOCKET, SO_MEMINFO) => return Ok(self.memory(host)),
-            (TCP, libc::TCP_INFO) => return Ok(tcp_info::encode(status.as_ref())),
-            (TCP, TCP_CC_INFO) => return Ok(Vec::new()),
-            (IP, libc::IP_MTU) => i32::from(host.mtu()),
-            _ => self.options.number(name).ok_or(Errno(libc::ENOPROTOOPT))?,
-        };
-        Ok(number.to_ne_bytes().to_vec())
-    }
-}
-
-/// Parses the integer value of an option, which may be a single byte.
-fn number_of(value: &[u8]) -> Option<i32> {
-    number_at(value, 0).or_else(|| value.first().copied().map(i32::from))
-}
-
-fn number_at(value: &[u8], at: usize) -> Option<i32> {
-    let bytes = value.get(at..at.checked_add(4)?)?;
-    bytes.try_into().ok().map(i32::from_ne_bytes)
 }

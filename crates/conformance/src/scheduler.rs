@@ -11,6 +11,7 @@
 //! time of the call. The driver waits for this reading too, so that no virtual time passes before
 //! it, independent of the scheduling of the threads.
 
+use crate::attempt::Attempt;
 use crate::host_under_test::SentDatagram;
 use crate::world::World;
 use net::Instant;
@@ -19,15 +20,6 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 // These waits are for another thread of this process, in real time.
 use std::time::Duration as RealTime;
-
-/// Result of one attempt to execute a call.
-#[derive(Debug)]
-pub(crate) enum Attempt<T> {
-    /// The call has finished.
-    Done(T),
-    /// The call must wait, at most until this time; `None` means without a timeout.
-    Blocked(Option<Instant>),
-}
 
 /// Error: no further event can happen, because no packet, timer or call is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,15 +1,12 @@
 //! A stream socket with POSIX semantics, which is one connection or one listener of the host.
 
+use crate::attempt::Attempt;
+use crate::errno::Errno;
 use crate::host_under_test::{Host, LOCAL, errno_of};
 use crate::options::Options;
-use crate::scheduler::Attempt;
 use crate::script_settings::{Flags, Sysctl};
 use net::transport::tcp::{ConnectionId, State, Status};
 use std::net::SocketAddr;
-
-/// Error of a call, as an errno value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Errno(pub(crate) i32);
 
 /// Current role of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

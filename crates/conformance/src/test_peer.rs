@@ -1,7 +1,8 @@
 //! A test peer that encodes and decodes its datagrams without the engines.
 
+use crate::attempt::Attempt;
 use crate::host_under_test::LOCAL;
-use crate::scheduler::{Attempt, Scheduler};
+use crate::scheduler::Scheduler;
 use crate::script_settings::Flags;
 use crate::world::World;
 use net::checksum::Sum;

@@ -1,10 +1,12 @@
 //! Descriptors: the sockets, epoll sets and pipes to which they refer, and the calls on them.
 
+use crate::attempt::Attempt;
+use crate::errno::Errno;
 use crate::host_under_test::{Host, SentDatagram};
-use crate::readiness::{self, Interests};
-use crate::scheduler::Attempt;
+use crate::interests::Interests;
+use crate::readiness;
 use crate::script_settings::Flags;
-use crate::socket::{Errno, Stream};
+use crate::socket::Stream;
 use net::Instant;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;

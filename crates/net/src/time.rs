@@ -54,7 +54,7 @@ pub enum RemoteClock {}
 /// the compiler reject such code.
 ///
 /// ```
-/// use net::time::{RemoteClock, LocalClock, Stamp};
+/// use plumbline_net::time::{RemoteClock, LocalClock, Stamp};
 ///
 /// let (sent, echoed) = (Stamp::<LocalClock>::new(7), Stamp::<LocalClock>::new(u32::MAX));
 /// assert_eq!(sent.since(echoed), 8);
@@ -62,14 +62,14 @@ pub enum RemoteClock {}
 /// ```
 ///
 /// ```compile_fail,E0308
-/// use net::time::{RemoteClock, LocalClock, Stamp};
+/// use plumbline_net::time::{RemoteClock, LocalClock, Stamp};
 ///
 /// let (ours, theirs) = (Stamp::<LocalClock>::new(7), Stamp::<RemoteClock>::new(5));
 /// ours.since(theirs);
 /// ```
 ///
 /// ```compile_fail,E0308
-/// use net::time::{RemoteClock, LocalClock, Stamp};
+/// use plumbline_net::time::{RemoteClock, LocalClock, Stamp};
 ///
 /// let (ours, theirs) = (Stamp::<LocalClock>::new(7), Stamp::<RemoteClock>::new(5));
 /// theirs.is_before(ours);

@@ -311,7 +311,8 @@ unsafe impl OwnsDescriptor for TcpListener {}
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let (first, second) = std::os::unix::net::UnixStream::pair().unwrap();
-/// let registered = os::readiness::register(first.into(), tokio::io::Interest::READABLE).unwrap();
+/// let registered =
+///     plumbline_os::readiness::register(first.into(), tokio::io::Interest::READABLE).unwrap();
 /// let first: &std::os::fd::OwnedFd = registered.get_ref();
 /// # _ = (first, second);
 /// # });
@@ -321,7 +322,7 @@ unsafe impl OwnsDescriptor for TcpListener {}
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let (first, second) = std::os::unix::net::UnixStream::pair().unwrap();
 /// let mut registered =
-///     os::readiness::register(first.into(), tokio::io::Interest::READABLE).unwrap();
+///     plumbline_os::readiness::register(first.into(), tokio::io::Interest::READABLE).unwrap();
 /// *registered.get_mut() = std::os::fd::OwnedFd::from(second);
 /// # });
 /// ```

@@ -186,11 +186,11 @@ pub const PURE_FTPD: Peer =
 /// The FTP server proftpd.
 pub const PROFTPD: Peer =
     peer("proftpd", "PLUMB_PROFTPD", &["--version"], "ProFTPD Version", "proftpd-core");
-/// A server of the library libunftp, from `xtask/peers/ftp`.
+/// A server of the library libunftp, from `crates/bench/peers/ftp`.
 pub const LIBUNFTP: Peer =
     peer("libunftp", "PLUMB_LIBUNFTP", &["--version"], "libunftp ", "libunftp of crates.io")
         .file(&["libunftp-server"]);
-/// A client of the library suppaftp, from `xtask/peers/ftp`.
+/// A client of the library suppaftp, from `crates/bench/peers/ftp`.
 pub const SUPPAFTP: Peer =
     peer("suppaftp", "PLUMB_SUPPAFTP", &["--version"], "suppaftp ", "suppaftp of crates.io")
         .file(&["suppaftp-user"]);

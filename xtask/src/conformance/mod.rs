@@ -10,15 +10,15 @@ mod expected;
 mod play;
 mod profiles;
 mod sandbox;
+mod scripts;
 
 use anyhow::{Context, Result, bail, ensure};
 use expected::{Expectation, Expected, Suite};
 use play::{Outcome, PlayOptions, Player};
+use scripts::{Script, play_all};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 const USAGE: &str = "\
 usage: ./x conformance [--all] [--only TEXT] [--repeat N] [--verbose] [--tuned]
@@ -42,14 +42,6 @@ struct Options<'a> {
     repeat: usize,
     verbose: bool,
     tuned: bool,
-}
-
-/// A script to play.
-#[derive(Clone, Debug)]
-struct Script {
-    suite: Suite,
-    path: String,
-    expectation: Option<Expectation>,
 }
 
 /// Runs the scripts that `arguments` select.
@@ -131,38 +123,6 @@ fn select_scripts(
     }
     let wanted = paths.into_iter().filter(|(path, _)| path.contains(options.only));
     Ok(wanted.map(|(path, expectation)| Script { suite, path, expectation }).collect())
-}
-
-/// Plays every script `repeat` times, and returns the outcomes in the order of the scripts.
-fn play_all(
-    player: &Player,
-    scripts: &[Script],
-    options: PlayOptions,
-    repeat: usize,
-) -> Vec<Vec<Outcome>> {
-    let outcomes = Mutex::new(vec![Vec::new(); scripts.len()]);
-    let next = AtomicUsize::new(0);
-    let workers = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(script) = scripts.get(number % scripts.len()) else { return };
-                    if number >= scripts.len() * repeat {
-                        return;
-                    }
-                    let outcome = player.play(script.suite, &script.path, options, number);
-                    if let Ok(mut outcomes) = outcomes.lock()
-                        && let Some(of_script) = outcomes.get_mut(number % scripts.len())
-                    {
-                        of_script.push(outcome);
-                    }
-                }
-            });
-        }
-    });
-    outcomes.into_inner().unwrap_or_default()
 }
 
 /// Prints unexpected outcomes and the totals.

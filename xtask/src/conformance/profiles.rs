@@ -9,7 +9,7 @@
 
 use super::expected::{Comparison, Policies, Suite};
 use super::play::{PlayOptions, Player};
-use super::{Script, play_all};
+use super::scripts::{Script, play_all};
 use anyhow::Result;
 use std::io::Write;
 

@@ -19,7 +19,7 @@
 mod book;
 mod tags;
 
-use crate::tidy;
+use crate::project_files;
 use anyhow::{Context, Result, ensure};
 use book::{Book, Entry, Weight};
 use std::collections::BTreeMap;
@@ -65,7 +65,7 @@ impl Ledger {
             let text = text.with_context(|| format!("cannot read {path}"))?;
             books.push(Book::parse(path, prefix, &text)?);
         }
-        let files = tidy::files(root)?;
+        let files = project_files::files(root)?;
         let mut found = Tests::default();
         for file in files.iter().filter(|file| file.path.ends_with(".rs")) {
             found.scan(&file.path, &file.text);

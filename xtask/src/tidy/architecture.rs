@@ -1,6 +1,6 @@
 //! Rule: every path that ARCHITECTURE.md names exists.
 
-use super::Finding;
+use super::finding::Finding;
 
 /// Applies the rule to the text of ARCHITECTURE.md; `exists` returns whether a path relative to the
 /// root exists.

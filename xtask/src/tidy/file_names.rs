@@ -1,7 +1,7 @@
 //! Rule: at most three Rust files have the same name, so that a file name identifies a file well
 //! enough.
 
-use super::Finding;
+use super::finding::Finding;
 use std::collections::BTreeMap;
 
 /// Maximum number of files with the same name.

@@ -4,7 +4,7 @@
 //! module) name no layer. The station may name all layers, and no layer names it. `lib.rs` names
 //! all, because it declares them.
 
-use super::Finding;
+use super::finding::Finding;
 use super::source::{Source, is_name};
 
 const SOURCES: &str = "crates/net/src/";

@@ -4,7 +4,8 @@
 //! The rules understand the part of TOML that the Cargo.toml files here use: a table heading on its
 //! own line, and one key at the start of a line.
 
-use super::{File, Finding, text_of};
+use super::finding::Finding;
+use crate::project_files::{File, text_of};
 
 const DOCUMENT: &str = "docs/dependencies.md";
 
@@ -39,13 +40,10 @@ const CRATES: &[(&str, &[&str])] = &[
         ],
     ),
     ("test-support", &[]),
-    ("conformance", &["net"]),
+    ("conformance", &["net", "protocols", "os"]),
+    ("bench", &["net", "protocols", "os", "records", "report", "simulator", "laboratory"]),
     ("examples", &["net", "os"]),
-    (
-        "bench",
-        &["net", "protocols", "os", "carrier", "records", "report", "simulator", "laboratory"],
-    ),
-    ("xtask", &["net", "protocols", "os", "records", "report", "simulator", "laboratory"]),
+    ("xtask", &[]),
 ];
 
 /// Crates whose engines or data do no I/O over a network and read no clock.

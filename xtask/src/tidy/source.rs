@@ -16,6 +16,8 @@ pub(super) struct Source {
     pub(super) code: String,
     tests: Vec<Range<usize>>,
     is_test_file: bool,
+    /// Names in the code.
+    names: NameFilter,
 }
 
 impl Source {
@@ -26,7 +28,9 @@ impl Source {
         let stem = path.strip_suffix(".rs").unwrap_or(path);
         let is_for_tests = |part: &str| matches!(part, "tests" | "benches");
         let is_test_file = stem.split('/').any(is_for_tests) || stem.ends_with("_tests");
-        Self { path: path.to_owned(), code, tests, is_test_file }
+        let mut names = NameFilter::new();
+        for_each_name(&code, |name| names.insert(name));
+        Self { path: path.to_owned(), code, tests, is_test_file, names }
     }
 
     /// Returns the name of the crate's directory below `crates`; for a file elsewhere, the first
@@ -41,6 +45,11 @@ impl Source {
         self.code.bytes().take(position).filter(|byte| *byte == b'\n').count() + 1
     }
 
+    /// Returns whether the whole file exists only for tests.
+    pub(super) fn is_test_file(&self) -> bool {
+        self.is_test_file
+    }
+
     /// Returns whether the position is in code that exists only for tests.
     pub(super) fn is_test(&self, position: usize) -> bool {
         self.is_test_file || self.tests.iter().any(|range| range.contains(&position))
@@ -48,6 +57,10 @@ impl Source {
 
     /// Returns the positions of `word` in the code where it is not part of a longer name.
     pub(super) fn places_of(&self, word: &str) -> Vec<usize> {
+        let first_name = word.split(|c| !is_name(c)).next().unwrap_or_default();
+        if !self.names.may_contain(first_name) {
+            return Vec::new();
+        }
         let is_whole = |start: &usize| {
             let before = self.code.get(..*start).and_then(|text| text.chars().next_back());
             let after = self.code.get(start + word.len()..).and_then(|text| text.chars().next());
@@ -92,24 +105,107 @@ pub(super) fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
+// A check reads all files, and the program is built without optimization: loops over every character
+// of a file are over bytes.
+
+/// Like [`is_name`], for a byte of UTF-8; a character outside of ASCII is taken for a letter.
+pub(super) fn is_name_byte(byte: u8) -> bool {
+    matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | 0x80..)
+}
+
+/// Calls `visit` with every name, keyword and number in `code`.
+pub(super) fn for_each_name<'a>(code: &'a str, mut visit: impl FnMut(&'a str)) {
+    let mut start = 0;
+    let mut at = 0;
+    for &byte in code.as_bytes() {
+        if !is_name_byte(byte) {
+            if at > start {
+                visit(code.get(start..at).unwrap_or_default());
+            }
+            start = at + 1;
+        }
+        at += 1;
+    }
+    if at > start {
+        visit(code.get(start..).unwrap_or_default());
+    }
+}
+
+/// A set of names that is quick to build. It may also contain names that were never inserted.
+#[derive(Debug)]
+pub(super) struct NameFilter([u64; 64]);
+
+impl NameFilter {
+    /// Creates an empty set.
+    pub(super) fn new() -> Self {
+        Self([0; 64])
+    }
+
+    /// Adds a name.
+    pub(super) fn insert(&mut self, name: &str) {
+        let (word, bit) = Self::place_of(name);
+        if let Some(bits) = self.0.get_mut(word) {
+            *bits |= bit;
+        }
+    }
+
+    /// Returns whether the set may contain `name`.
+    pub(super) fn may_contain(&self, name: &str) -> bool {
+        let (word, bit) = Self::place_of(name);
+        self.0.get(word).is_some_and(|bits| bits & bit != 0)
+    }
+
+    /// Returns the place of a name, which depends on its length, first and last byte.
+    fn place_of(name: &str) -> (usize, u64) {
+        let (Some(first), Some(last)) = (name.as_bytes().first(), name.as_bytes().last()) else {
+            return (0, 1);
+        };
+        let hash = usize::from(*first) * 31 + usize::from(*last) * 7 + name.len() * 97;
+        (hash / 64 % 64, 1 << (hash % 64))
+    }
+}
+
 fn blank_comments_and_literals(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        let after_name = code.chars().next_back().is_some_and(is_name);
-        let length = literal_length(rest, after_name);
-        let (token, after) = rest.split_at(length.unwrap_or(c.len_utf8()));
-        match length {
-            None => code.push(c),
-            Some(_) => code.extend(token.chars().map(|c| if c == '\n' { c } else { ' ' })),
+    let mut copied = 0;
+    let mut at = 0;
+    let mut before = b' ';
+    while let Some(&byte) = text.as_bytes().get(at) {
+        let length = match byte {
+            b'/' | b'"' | b'\'' => literal_length(text.get(at..).unwrap_or_default()),
+            b'r' | b'b' | b'c' if !is_name_byte(before) => {
+                prefixed_length(text.get(at..).unwrap_or_default())
+            }
+            _ => None,
+        };
+        if let Some(length) = length {
+            code.push_str(text.get(copied..at).unwrap_or_default());
+            push_blank(&mut code, text.get(at..at + length).unwrap_or_default());
+            at += length;
+            copied = at;
+            before = b' ';
+        } else {
+            at += 1;
+            before = byte;
         }
-        rest = after;
     }
+    code.push_str(text.get(copied..).unwrap_or_default());
     code
 }
 
-/// Returns the length in bytes of the comment or literal at the start of `text`, if there is one.
-fn literal_length(text: &str, after_name: bool) -> Option<usize> {
+/// Appends a space for every byte of `token`, and its line ends.
+fn push_blank(code: &mut String, token: &str) {
+    for (number, line) in token.split('\n').enumerate() {
+        if number > 0 {
+            code.push('\n');
+        }
+        code.push_str(&" ".repeat(line.len()));
+    }
+}
+
+/// Returns the length in bytes of the comment or the literal without a prefix at the start of
+/// `text`, if there is one.
+fn literal_length(text: &str) -> Option<usize> {
     if text.starts_with("//") {
         return Some(text.find('\n').unwrap_or(text.len()));
     }
@@ -117,15 +213,9 @@ fn literal_length(text: &str, after_name: bool) -> Option<usize> {
         return Some(block_comment_length(text));
     }
     if text.starts_with('"') {
-        return Some(quoted_length(text, '"'));
+        return Some(quoted_length(text, b'"'));
     }
-    if text.starts_with('\'') {
-        return character_length(text);
-    }
-    if !after_name && text.starts_with(['r', 'b', 'c']) {
-        return prefixed_length(text);
-    }
-    None
+    character_length(text)
 }
 
 fn block_comment_length(text: &str) -> usize {
@@ -150,26 +240,26 @@ fn block_comment_length(text: &str) -> usize {
 }
 
 /// Returns the length of a literal between two `quote`s, in which a backslash escapes.
-fn quoted_length(text: &str, quote: char) -> usize {
-    let mut escaped = false;
-    for (at, c) in text.char_indices().skip(1) {
-        if escaped {
-            escaped = false;
-        } else if c == '\\' {
-            escaped = true;
-        } else if c == quote {
+fn quoted_length(text: &str, quote: u8) -> usize {
+    let mut is_escaped = false;
+    for (at, byte) in text.bytes().enumerate().skip(1) {
+        if is_escaped {
+            is_escaped = false;
+        } else if byte == b'\\' {
+            is_escaped = true;
+        } else if byte == quote {
             return at + 1;
         }
     }
     text.len()
 }
 
-/// Returns the length of a character literal, or `None` for a lifetime.
+/// Returns the length of a character literal, or `None` for a lifetime or another character.
 fn character_length(text: &str) -> Option<usize> {
-    let mut after = text.chars().skip(1);
+    let mut after = text.strip_prefix('\'')?.chars();
     let first = after.next()?;
     let second = after.next()?;
-    (first == '\\' || second == '\'').then(|| quoted_length(text, '\''))
+    (first == '\\' || second == '\'').then(|| quoted_length(text, b'\''))
 }
 
 /// Returns the length of a literal that begins with `b`, `c`, `r`, `br` or `cr`.
@@ -177,8 +267,8 @@ fn prefixed_length(text: &str) -> Option<usize> {
     let prefix_len = text.chars().take_while(|c| matches!(c, 'b' | 'c' | 'r')).count();
     let body = text.get(prefix_len..)?;
     match text.get(..prefix_len)? {
-        "b" if body.starts_with('\'') => Some(prefix_len + quoted_length(body, '\'')),
-        "b" | "c" if body.starts_with('"') => Some(prefix_len + quoted_length(body, '"')),
+        "b" if body.starts_with('\'') => Some(prefix_len + quoted_length(body, b'\'')),
+        "b" | "c" if body.starts_with('"') => Some(prefix_len + quoted_length(body, b'"')),
         "r" | "br" | "cr" => {
             let hashes = body.chars().take_while(|c| *c == '#').count();
             let content = body.get(hashes..)?.strip_prefix('"')?;
@@ -203,13 +293,13 @@ fn test_items(code: &str) -> Vec<Range<usize>> {
 
 fn item_range(code: &str, start: usize) -> Range<usize> {
     let mut depth = 0_i32;
-    for (offset, c) in code.get(start..).unwrap_or_default().char_indices() {
-        match c {
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' => depth -= 1,
+    for (offset, byte) in code.get(start..).unwrap_or_default().bytes().enumerate() {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth -= 1,
             _ => {}
         }
-        let ends = depth < 0 || (depth == 0 && matches!(c, '}' | ';'));
+        let ends = depth < 0 || (depth == 0 && matches!(byte, b'}' | b';'));
         if ends {
             return start..start + offset + 1;
         }

@@ -3,7 +3,7 @@
 //! `let (a, b) = (1, 2);` and `(a, b) = (b, a);` pack several statements into one. A tuple that is
 //! only on the left is a pattern, and is allowed.
 
-use super::Finding;
+use super::finding::Finding;
 use super::source::Source;
 
 /// Applies the rule to one file.

@@ -6,7 +6,8 @@
 //! last module of a path is not the file of a definition, the path is accepted if any definition
 //! permits it.
 
-use super::Finding;
+use super::finding::Finding;
+use super::paths::imports;
 use super::source::{Source, is_name};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +27,10 @@ pub(super) fn check(sources: &[Source]) -> Vec<(String, Vec<Finding>)> {
         }
     }
     definitions.retain(|_, paths| paths.len() > 1);
-    sources.into_iter().map(|source| (source.path.clone(), imports(source, &definitions))).collect()
+    sources
+        .into_iter()
+        .map(|source| (source.path.clone(), violations(source, &definitions)))
+        .collect()
 }
 
 /// Returns whether the file is part of a crate's library or program, and not of a test or example.
@@ -56,26 +60,20 @@ fn types_of(source: &Source) -> Vec<&str> {
 }
 
 /// Returns the imports of the file that break the rule.
-fn imports(source: &Source, definitions: &Definitions<'_>) -> Vec<Finding> {
+fn violations(source: &Source, definitions: &Definitions<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for place in source.places_of("use ").into_iter().filter(|place| !source.is_test(*place)) {
-        let line = source.code.get(..place).unwrap_or_default().rsplit('\n').next();
-        let is_published = line.is_some_and(|line| line.contains("pub"));
-        if is_published && source.path.ends_with("/mod.rs") {
+    for import in imports(source) {
+        let is_reexport = import.is_public && source.path.ends_with("/mod.rs");
+        if is_reexport || import.alias.is_some() || source.is_test(import.position) {
             continue;
         }
-        let rest = source.code.get(place + "use ".len()..).unwrap_or_default();
-        let tree = rest.split(';').next().unwrap_or_default();
-        for path in paths_of(tree) {
-            let mut names = path.rsplit("::");
-            let (Some(name), Some(module)) = (names.next(), names.next()) else { continue };
-            let Some(files) = definitions.get(&(source.crate_name(), name)) else { continue };
-            let is_local = ["crate", "super", "self"].iter().any(|start| path.starts_with(start));
-            if is_local && !is_permitted(&source.path, module, files) {
-                let message =
-                    format!("{} files define {name}: write {module}::{name}", files.len());
-                findings.push(Finding::new(source.line_of(place), message));
-            }
+        let [.., module, name] = import.segments[..] else { continue };
+        let Some(files) = definitions.get(&(source.crate_name(), name)) else { continue };
+        let first = import.segments.first();
+        let is_local = first.is_some_and(|first| ["crate", "super", "self"].contains(first));
+        if is_local && !is_permitted(&source.path, module, files) {
+            let message = format!("{} files define {name}: write {module}::{name}", files.len());
+            findings.push(Finding::new(source.line_of(import.position), message));
         }
     }
     findings
@@ -92,31 +90,6 @@ fn is_permitted(path: &str, module: &str, files: &BTreeSet<&str>) -> bool {
     let is_below = |file: &str| path.starts_with(file.get(..=directory(file)).unwrap_or_default());
     let is_known = files.iter().any(|file| is_of_module(file));
     files.iter().any(|file| (is_of_module(file) || !is_known) && is_below(file))
-}
-
-/// Returns the paths that a `use` imports without another name; the groups of the tree are expanded.
-fn paths_of(tree: &str) -> Vec<String> {
-    let mut paths = Vec::new();
-    let mut starts: Vec<String> = vec![String::new()];
-    let mut path = String::new();
-    for c in tree.chars().chain([',']) {
-        match c {
-            '{' => starts.push(std::mem::take(&mut path)),
-            ',' | '}' => {
-                let path = std::mem::take(&mut path);
-                let path = path.trim();
-                if !path.is_empty() && !path.contains(" as ") {
-                    paths.push(starts.concat() + path);
-                }
-                if c == '}' {
-                    starts.pop();
-                }
-            }
-            c if c.is_whitespace() && path.trim().is_empty() => {}
-            c => path.push(c),
-        }
-    }
-    paths
 }
 
 #[cfg(test)]
@@ -159,11 +132,5 @@ mod tests {
         let text = "use crate::tcp::status::Event as TcpEvent;";
         assert_eq!(sentences_in("crates/a/src/b.rs", text), [""; 0]);
         assert_eq!(sentences_in("crates/b/src/b.rs", "use a::tcp::status::Event;"), [""; 0]);
-    }
-
-    #[test]
-    fn groups_are_expanded() {
-        let paths = paths_of("crate::{a, b::{self, c as d}, e::f}");
-        assert_eq!(paths, ["crate::a", "crate::b::self", "crate::e::f"]);
     }
 }

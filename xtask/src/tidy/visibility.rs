@@ -4,9 +4,9 @@
 //! name for anything. Types and modules are left to the compiler: a type may be part of a public
 //! signature without being named.
 
-use super::Finding;
-use super::source::{Source, is_name};
-use std::collections::BTreeSet;
+use super::finding::Finding;
+use super::source::{NameFilter, Source, for_each_name, is_name};
+use std::collections::HashMap;
 
 /// Library crates that are not published.
 const INTERNAL: [&str; 6] =
@@ -16,36 +16,69 @@ const INTERNAL: [&str; 6] =
 const DECLARATIONS: [&str; 5] =
     ["pub fn ", "pub const fn ", "pub const ", "pub static ", "pub type "];
 
-/// Applies the rule to all files.
-pub(super) fn check(sources: &[Source]) -> Vec<(String, Vec<Finding>)> {
-    let mut findings = Vec::new();
-    for name in INTERNAL {
-        let own = format!("crates/{name}/src/");
-        let (inside, outside): (Vec<_>, Vec<_>) =
-            sources.iter().partition(|source| source.path.starts_with(&own));
-        let named: BTreeSet<&str> =
-            outside.iter().flat_map(|source| source.code.split(|c| !is_name(c))).collect();
-        for source in inside {
-            findings.push((source.path.clone(), unnamed(source, &named)));
-        }
-    }
-    findings
+/// A declaration of a public item.
+#[derive(Debug)]
+struct Item<'a> {
+    source: &'a Source,
+    position: usize,
+    name: &'a str,
+    is_named_outside: bool,
 }
 
-/// Returns the public items of `source` that are not in `named`.
-fn unnamed(source: &Source, named: &BTreeSet<&str>) -> Vec<Finding> {
-    let mut findings = Vec::new();
+/// Applies the rule to all files.
+pub(super) fn check(sources: &[Source]) -> Vec<(String, Vec<Finding>)> {
+    let mut items: Vec<Item<'_>> = sources.iter().flat_map(public_items).collect();
+    let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
+    let mut filter = NameFilter::new();
+    for (number, item) in items.iter().enumerate() {
+        filter.insert(item.name);
+        by_name.entry(item.name).or_default().push(number);
+    }
+    for source in sources {
+        for_each_name(&source.code, |name| {
+            if !filter.may_contain(name) {
+                return;
+            }
+            for number in by_name.get(name).into_iter().flatten() {
+                if let Some(item) = items.get_mut(*number) {
+                    item.is_named_outside |= library(&source.path) != library(&item.source.path);
+                }
+            }
+        });
+    }
+    let unnamed = items.into_iter().filter(|item| !item.is_named_outside);
+    let findings = unnamed.map(|item| {
+        let sentence = format!("{} is pub, and only this crate names it", item.name);
+        let finding = Finding::new(item.source.line_of(item.position), sentence);
+        (item.source.path.clone(), vec![finding])
+    });
+    findings.collect()
+}
+
+/// Returns the directory of the library of an internal crate that contains the file at `path`.
+fn library(path: &str) -> Option<&'static str> {
+    let directory = path.strip_prefix("crates/")?;
+    INTERNAL
+        .into_iter()
+        .find(|name| directory.strip_prefix(name).is_some_and(|rest| rest.starts_with("/src/")))
+}
+
+/// Returns the public items of a file of an internal crate.
+fn public_items(source: &Source) -> Vec<Item<'_>> {
+    let mut items = Vec::new();
+    if library(&source.path).is_none() {
+        return items;
+    }
     for declaration in DECLARATIONS {
-        for (start, _) in source.code.match_indices(declaration) {
-            let rest = source.code.get(start + declaration.len()..).unwrap_or_default();
+        for (position, _) in source.code.match_indices(declaration) {
+            let rest = source.code.get(position + declaration.len()..).unwrap_or_default();
             let name = rest.split(|c| !is_name(c)).next().unwrap_or_default();
-            if !["", "fn", "unsafe"].contains(&name) && !named.contains(name) {
-                let sentence = format!("{name} is pub, and only this crate names it");
-                findings.push(Finding::new(source.line_of(start), sentence));
+            if !["", "fn", "unsafe"].contains(&name) {
+                items.push(Item { source, position, name, is_named_outside: false });
             }
         }
     }
-    findings
+    items
 }
 
 #[cfg(test)]

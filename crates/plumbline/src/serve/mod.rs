@@ -1,10 +1,10 @@
 //! `plumb serve`: arguments, the output of `--check` and `--hash-password`, and exit codes. The
 //! servers are in the crate `server`.
 
-mod arguments;
+mod serve_arguments;
 mod help;
 
-pub(crate) use arguments::Arguments;
+pub(crate) use serve_arguments::Arguments;
 pub(crate) use help::ABOUT;
 pub(crate) use server::examples;
 
