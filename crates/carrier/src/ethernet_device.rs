@@ -1,8 +1,8 @@
 //! Attachment to an Ethernet segment (`tap:NAME`, `packet:INTERFACE`) and the address configuration
 //! of a station on the segment.
 
-use super::route::LocalAddresses;
-use super::station::{Attachment, Device, wait_until_running};
+use super::attachment::{Attachment, Device, wait_until_running};
+use super::local_addresses::LocalAddresses;
 use anyhow::{Context, Result, bail};
 use net::internet::slaac::Secret;
 use net::link::ethernet::MacAddress;

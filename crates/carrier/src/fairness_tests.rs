@@ -3,11 +3,13 @@
 
 use super::tests::{TIMEOUT, V4, dual_stack_tun, in_new_network};
 use super::*;
+use net::Cx;
+use net::application::Stream;
 use net::time::{Duration, Instant};
 use os::output::Output;
 use std::io::{PipeReader, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Sender, channel};
 

@@ -7,9 +7,7 @@
 //! Not implemented: the two separate queries of §3, because the resolver sends both queries and
 //! returns one combined answer. Also not implemented: the history of earlier connections.
 
-use super::Outcome;
-use super::kernel::outcome_of;
-use super::outcome::Failures;
+use super::outcome::{Failures, Outcome, outcome_of};
 use anyhow::Result;
 use std::collections::VecDeque;
 use std::io;

@@ -2,6 +2,7 @@
 //! addresses (RFC 8305); then an edge-triggered `epoll` loop transfers the data.
 
 use super::happy_eyeballs::{Race, RaceResult};
+use super::outcome::outcome_of;
 use super::{AckPolicy, CarrierStatus, EndedSession, EngineContext, Outcome, StreamSession};
 use anyhow::{Context, Result};
 use net::meter::{Account, Counter};
@@ -115,20 +116,6 @@ async fn connect<S: StreamSession>(
         if session.is_over() {
             return Ok(None);
         }
-    }
-}
-
-/// Maps the error of a socket to an outcome of the connection; errors of the local host are
-/// returned as errors.
-pub fn outcome_of(error: io::Error) -> Result<Outcome> {
-    match error.kind() {
-        ErrorKind::ConnectionRefused => Ok(Outcome::Refused),
-        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted => {
-            Ok(Outcome::Reset)
-        }
-        ErrorKind::TimedOut => Ok(Outcome::TimedOut),
-        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => Ok(Outcome::Unreachable),
-        _ => Err(error).context("the kernel cannot open the connection"),
     }
 }
 

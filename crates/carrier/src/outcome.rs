@@ -1,5 +1,7 @@
 //! Outcome of a session, and the error message of a failed session.
 
+use anyhow::{Context, Result};
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 
 /// Outcome of a session.
@@ -90,6 +92,20 @@ impl Failures {
 
     pub(super) fn highest_ranked(&self) -> Option<(Outcome, SocketAddr)> {
         self.highest_ranked
+    }
+}
+
+/// Maps the error of a socket to an outcome of the connection; errors of the local host are
+/// returned as errors.
+pub fn outcome_of(error: io::Error) -> Result<Outcome> {
+    match error.kind() {
+        ErrorKind::ConnectionRefused => Ok(Outcome::Refused),
+        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted => {
+            Ok(Outcome::Reset)
+        }
+        ErrorKind::TimedOut => Ok(Outcome::TimedOut),
+        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => Ok(Outcome::Unreachable),
+        _ => Err(error).context("the kernel cannot open the connection"),
     }
 }
 

@@ -5,52 +5,36 @@
 //! the station. It then runs the station's protocol steps until no step is ready, and writes the
 //! output of the station.
 
+use super::ack_policy::may_withhold;
+use super::attachment::{Attachment, Device};
+use super::local_addresses::LocalAddresses;
+use super::open_route::{attach_tun, open};
 use super::outcome::Failures;
-use super::route::LocalAddresses;
-use super::{
-    CarrierStatus, EndedSession, EngineContext, Outcome, Route, SerialLink, StreamSession,
-    may_withhold, packet_io,
-};
+use super::{CarrierStatus, EndedSession, EngineContext, Outcome, Route, StreamSession, packet_io};
 use anyhow::{Context, Result, bail};
 use net::Cx;
 use net::internet::addresses::{Address, scope};
-use net::link::{Datagram, Link, Llp, Ppp, Slip, ppp};
+use net::link::{Link, ppp};
 use net::meter::{Account, Counter, Work};
 use net::station::{
-    Application, Layers, Opening, Scheduler, Settings, Station, Step, TcpStreamApp, ethernet,
+    Application, Layers, Opening, Scheduler, Settings, Station, Step, TcpStreamApp,
 };
 use net::time::Instant;
 use net::transport::tcp::{Acknowledgment, CloseReason, Profile, ReceiveWindow, SendLimit};
-use os::clock::Monotonic;
-use os::interface::{Interface, peer6};
-use os::readiness::{self, PollFlags, Poller, Wake};
-use os::serial::Serial;
-use os::tun::{self, Tun};
+use os::readiness::{PollFlags, Poller, Wake};
+use os::tun::Tun;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 /// Maximum number of packets read from the device before any is answered.
 const BATCH_PACKETS: usize = 32;
 /// Time limit for sending the last packets: a reset at 300 bits per second takes 1.5 s.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-const SERIAL_MTU: usize = 576;
-/// RFC 1661 §6.1: an implementation must be able to receive packets of this size, even if it has
-/// negotiated a smaller MRU.
-const PPP_MTU: usize = 1500;
-/// Placeholder address for an end of a serial line that has no address; never routed (RFC 7335).
-const UNNUMBERED: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 1);
-/// Environment variable with the PPP password, for a peer that requires authentication.
-const PPP_PASSWORD: &str = "PLUMB_PPP_PASSWORD";
 /// Maximum number of bytes written to a serial line at a time, so that an acknowledgment need not
 /// wait long.
 const SERIAL_CHUNK: usize = 64;
 /// Time without an answer after which the next address is tried: one SYN and one retransmission.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Time limit for an interface to come up; the kernel checks the state of its links at least once a
-/// second.
-const LINK_UP_TIMEOUT: Duration = Duration::from_millis(1_500);
-const LINK_POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// Maximum delay of the acknowledgment of an echo. A key typed in the meantime carries the
 /// acknowledgment.
 const ACK_DELAY_MAX: Duration = Duration::from_millis(40);
@@ -60,36 +44,6 @@ const SEND_LIMIT_BYTES: usize = 256 * 1024;
 const RECEIVE_WINDOW_MAX_BYTES: usize = 512 * 1024;
 /// Initial window of an interactive session, in bytes: a screen of 200 by 60 in color.
 const SCREENFUL: usize = 32 * 1024;
-
-/// Device below a station.
-pub(super) enum Device {
-    /// Packet device.
-    Packets(os::device::Device),
-    /// Serial line.
-    Serial(Serial),
-}
-
-impl Device {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Packets(device) => device.as_fd(),
-            Self::Serial(serial) => serial.as_fd(),
-        }
-    }
-
-    /// Returns the capabilities of the device as station settings.
-    fn settings(&self) -> Settings {
-        let has_offloads = matches!(self, Self::Packets(device) if device.has_offloads());
-        let uso = matches!(self, Self::Packets(device) if device.has_uso());
-        Settings {
-            tso: has_offloads,
-            uso,
-            checksum_offload: has_offloads,
-            routines: os::checksum::routines(),
-            ..Settings::default()
-        }
-    }
-}
 
 struct Driver<'a, S: StreamSession> {
     device: Device,
@@ -114,16 +68,6 @@ struct Driver<'a, S: StreamSession> {
 /// Index of the device among the watched descriptors.
 const DEVICE: usize = 0;
 
-/// A device with the configuration of the station on it.
-pub(super) struct Attachment {
-    pub(super) device: Device,
-    pub(super) link: Link,
-    /// Local addresses that are known before the link is up.
-    pub(super) local_addresses: LocalAddresses,
-    /// Ethernet configuration of the station, if the link is Ethernet.
-    pub(super) segment: Option<ethernet::Settings>,
-}
-
 pub(super) fn run<S: StreamSession>(
     session: S,
     via: &Route,
@@ -142,7 +86,7 @@ pub(super) fn run_on_tun<S: StreamSession>(
     timeout: Duration,
     context: &mut EngineContext,
 ) -> Result<EndedSession<S>> {
-    run_on(attach(tun, LocalAddresses::default())?, session, addresses, timeout, context)
+    run_on(attach_tun(tun, LocalAddresses::default())?, session, addresses, timeout, context)
 }
 
 fn run_on<S: StreamSession>(
@@ -228,56 +172,6 @@ fn bind_session<S: StreamSession>(
     TcpStreamApp::new(session, opening, profile).acknowledging(may_withhold)
 }
 
-/// Opens the device that `via` names.
-pub(super) fn open(via: &Route) -> Result<Attachment> {
-    match via {
-        Route::Segment(segment) => segment.attach(),
-        Route::Tun { name, local_addresses } => {
-            let options = tun::Options { is_offloading: true, ..tun::Options::default() };
-            attach(Tun::open_with(Some(name), options)?, *local_addresses)
-        }
-        Route::Serial { device, rate_bps, link, address } => {
-            let serial = Serial::open(device, *rate_bps)?;
-            let link = serial_link(link, *address)?;
-            let local_addresses =
-                LocalAddresses { ipv4: address.map(|address| (address, 0)), ipv6: None };
-            Ok(Attachment { device: Device::Serial(serial), link, local_addresses, segment: None })
-        }
-        Route::Kernel => bail!("--via kernel has no device"),
-    }
-}
-
-fn serial_link(link: &SerialLink, address: Option<Ipv4Addr>) -> Result<Link> {
-    Ok(match link {
-        SerialLink::Llp { compresses_headers: false } => Link::Llp(Llp::new(SERIAL_MTU)),
-        SerialLink::Llp { compresses_headers: true } => {
-            Link::Llp(Llp::new(SERIAL_MTU).with_header_compression())
-        }
-        SerialLink::Slip { compresses_headers: false } => Link::Slip(Slip::new(SERIAL_MTU)),
-        SerialLink::Slip { compresses_headers: true } => {
-            Link::Slip(Slip::new(SERIAL_MTU).with_header_compression())
-        }
-        SerialLink::Ppp { user, compresses_headers } => {
-            let settings = ppp::Settings {
-                address,
-                spare_address: Some(UNNUMBERED),
-                compresses_headers: *compresses_headers,
-                carries_ipv6: false,
-                credentials: user.as_deref().map(credentials).transpose()?,
-                ..ppp::Settings::default()
-            };
-            Link::Ppp(Box::new(Ppp::new(PPP_MTU, settings)))
-        }
-    })
-}
-
-fn credentials(user: &str) -> Result<ppp::Credentials> {
-    let secret = std::env::var(PPP_PASSWORD).with_context(|| {
-        format!("user={user} needs a password: set the environment variable {PPP_PASSWORD}")
-    })?;
-    Ok(ppp::Credentials { name: user.to_owned(), secret })
-}
-
 /// Returns the message for the end of a PPP link.
 fn link_ended_message(close_reason: ppp::CloseReason) -> &'static str {
     match close_reason {
@@ -297,61 +191,6 @@ fn link_ended_message(close_reason: ppp::CloseReason) -> &'static str {
              address= in --via"
         }
     }
-}
-
-fn attach(tun: Tun, local_addresses: LocalAddresses) -> Result<Attachment> {
-    let name = tun.name();
-    let interface = Interface::named(name)?;
-    if !interface.is_up()? {
-        bail!(
-            "the interface {name} is down: bring it up (ip link set {name} up); if it did not \
-             exist before, create a persistent one (ip tuntap add {name} mode tun; ip address add \
-             10.0.0.1/24 dev {name}; ip link set {name} up)"
-        );
-    }
-    wait_until_running(&interface)?;
-    let defaults = default_addresses(&interface)?;
-    let local_addresses = LocalAddresses {
-        ipv4: local_addresses.ipv4.or(defaults.ipv4),
-        ipv6: local_addresses.ipv6.or(defaults.ipv6),
-    };
-    if local_addresses == LocalAddresses::default() {
-        bail!(
-            "the interface {name} has no address: add one (ip address add 10.0.0.1/24 dev {name}; \
-             ip link set {name} up) and make it persistent (ip tuntap add {name} mode tun), or set \
-             plumb's own address (--via tun:{name}?address=10.0.0.2)"
-        );
-    }
-    let mtu = usize::try_from(interface.mtu_bytes()?).unwrap_or(1500);
-    let link = Link::Datagram(Datagram::new(mtu));
-    let device = Device::Packets(os::device::Device::Tun(tun));
-    Ok(Attachment { device, link, local_addresses, segment: None })
-}
-
-/// Returns the addresses of a host at the other end of an interface, derived from the interface's
-/// own addresses. Link-local addresses are skipped, because a host with such an address could reach
-/// only the kernel.
-fn default_addresses(interface: &Interface) -> Result<LocalAddresses> {
-    let ipv4 = interface
-        .address()?
-        .and_then(|addressing| addressing.peer().map(|address| (address, addressing.prefix_bits)));
-    let mut interface_addresses = interface.addresses6()?;
-    interface_addresses.retain(|(address, _)| !address.is_unicast_link_local());
-    let ipv6 = interface_addresses.into_iter().find_map(|(address, prefix_bits)| {
-        peer6(address, prefix_bits).map(|peer| (peer, prefix_bits))
-    });
-    Ok(LocalAddresses { ipv4, ipv6 })
-}
-
-/// Waits until the kernel has seen that a program is attached to the interface. Before that the
-/// kernel would drop its own answer to the first SYN, and the next SYN follows a second later.
-pub(super) fn wait_until_running(interface: &Interface) -> Result<()> {
-    let clock = Monotonic::start();
-    while !interface.is_running()? && clock.now() < Instant::ZERO + LINK_UP_TIMEOUT {
-        readiness::wait(&mut [], &clock, Some(clock.now() + LINK_POLL_INTERVAL))?;
-    }
-    // If the interface is still not running, the connection attempt fails and reports the cause.
-    Ok(())
 }
 
 impl<S: StreamSession> Driver<'_, S> {

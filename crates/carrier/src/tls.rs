@@ -8,15 +8,13 @@
 //!
 //! The server is authenticated by its certificate (`trust`).
 
-use super::trust::Trust;
-use super::trust::fingerprint;
-use super::{AckPolicy, CarrierStatus, StreamSession};
+use super::trust::{Trust, fingerprint};
+use super::{AckPolicy, CarrierStatus, StreamSession, TlsFailure, TlsParameters, TrustedBy};
 use anyhow::Result;
 use net::Cx;
 use net::application::Stream;
 use net::meter::Account;
 use net::time::{Duration, Instant};
-use std::fmt;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -28,104 +26,6 @@ const CIPHERTEXT_MAX_BYTES: usize = 64 * 1024;
 
 /// Time limit for the peer to close the connection after close_notify.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Security parameters of a connection.
-#[derive(Clone, Debug)]
-pub struct TlsParameters {
-    /// TLS version and cipher suite.
-    pub protocol: String,
-    /// SHA-256 of the server's certificate.
-    pub fingerprint: String,
-    /// Basis of the trust in the certificate.
-    pub trusted_by: TrustedBy,
-}
-
-/// Basis of the trust in a certificate.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TrustedBy {
-    /// The certificate matches the pinned certificate.
-    Pin,
-    /// The certificate is the first certificate of the server, and was pinned.
-    FirstUse,
-    /// The certificate is the first certificate of the server, and could not be pinned for the
-    /// given reason.
-    FirstUseNotPinned(String),
-    /// The user's file of certificate authorities contains the certificate itself or the
-    /// certificate of its issuer.
-    Authority,
-}
-
-/// Reason why TLS was not established or failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TlsFailure {
-    /// The certificate differs from the pinned certificate.
-    CertificateChanged {
-        /// Server, as written in the pin file.
-        server: String,
-        /// Pinned fingerprint.
-        pinned: String,
-        /// Fingerprint of the presented certificate.
-        presented: String,
-        /// Path of the pin file.
-        path: String,
-    },
-    /// The verification against the user's certificate authorities failed.
-    VerificationFailed(String),
-    /// The pin file cannot be read.
-    Pins {
-        /// Path of the pin file.
-        path: String,
-        /// Error of the operating system.
-        error: String,
-    },
-    /// The peer does not speak TLS or violates the protocol.
-    HandshakeFailed(String),
-    /// The TLS session failed after it was established.
-    Failed(String),
-    /// The peer did not answer for this many seconds.
-    HandshakeTimeout(u64),
-    /// The peer closed the connection before TLS began.
-    Closed,
-}
-
-impl fmt::Display for TlsFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::CertificateChanged { server, pinned, presented, path } => write!(
-                f,
-                "the certificate of {server} has changed, and nothing was sent: possible \
-                 man-in-the-middle attack; it was {pinned} and is now {presented}; if the change \
-                 is expected, remove the line of {server} from {path}"
-            ),
-            Self::VerificationFailed(why) => write!(
-                f,
-                "cannot verify the server's certificate with the authorities in the --ca file \
-                 ({why}): check the host name, or omit --ca to pin the certificate"
-            ),
-            Self::Pins { path, error } => {
-                write!(f, "cannot read the known certificates in {path}: {error}")
-            }
-            Self::HandshakeFailed(why) => write!(
-                f,
-                "the TLS handshake failed ({why}): check that the server uses TLS on this port"
-            ),
-            Self::Failed(why) => write!(
-                f,
-                "the TLS session failed ({why}): the data was modified in transit, or the server \
-                 violated the TLS protocol; log in again"
-            ),
-            Self::HandshakeTimeout(seconds) => write!(
-                f,
-                "no TLS answer from the server within {seconds} s: check that the server uses TLS \
-                 on this port"
-            ),
-            Self::Closed => f.write_str(
-                "the server closed the connection before the TLS handshake: check that it supports \
-                 TLS",
-            ),
-        }
-    }
-}
 
 /// A session, in TLS or in plaintext.
 pub struct MaybeTls<S> {

@@ -3,7 +3,8 @@
 
 use super::pins::Pins;
 use super::suites;
-use super::tls::{TlsFailure, TrustedBy};
+use super::tls_failure::TlsFailure;
+use super::tls_parameters::TrustedBy;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};

@@ -1,7 +1,8 @@
 //! User-space host for servers and file transfers: many connections over one device, on tokio.
 
+use super::attachment::{Attachment, Device};
+use super::open_route::open;
 use super::route::Route;
-use super::station::{self, Attachment, Device};
 use anyhow::{Context, Result, bail};
 use net::internet::addresses::Address;
 use net::station::Settings;
@@ -43,7 +44,7 @@ pub fn open_host(via: &Route, connections: usize, profile: Profile) -> Result<Op
         return Ok(None);
     }
     check_host_supported(via)?;
-    let Attachment { device, link, local_addresses, segment } = station::open(via)?;
+    let Attachment { device, link, local_addresses, segment } = open(via)?;
     let Device::Packets(device) = device else {
         bail!("the device is a serial line, not a network: use tun: or tap:");
     };

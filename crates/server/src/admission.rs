@@ -6,9 +6,9 @@
 //! probability grows with their number. Random refusal prevents an attacker that connects as fast
 //! as possible from taking every free slot.
 
-use super::metrics::{ProtocolTraffic, ServerProtocol};
 use super::source::source;
 use super::throttle::{Reservation, Throttle, WaitTooLong};
+use super::traffic::{ProtocolTraffic, ServerProtocol, SessionCounts};
 use ipnet::IpNet;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -58,21 +58,6 @@ pub(super) struct Rules {
     pub(super) deny: Vec<IpNet>,
     pub(super) sessions_max: usize,
     pub(super) sessions_per_source_max: usize,
-}
-
-/// Numbers of sessions and logins since the start of the server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct SessionCounts {
-    /// Admitted sessions.
-    pub(super) sessions: u64,
-    /// Refused sessions.
-    pub(super) refusals: u64,
-    /// Successful logins, including those without a password.
-    pub(super) logins: u64,
-    /// Failed logins.
-    pub(super) failed_logins: u64,
-    /// Logins refused without a password check, because the queue of checks was full.
-    pub(super) busy_logins: u64,
 }
 
 /// Counts sessions and remembers failed logins.

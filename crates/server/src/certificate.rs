@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use carrier::fingerprint;
 use os::state_directory::state_directory;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
+use serde::Deserialize;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -17,6 +18,14 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// Table `[tls]`: the certificate and its key.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct TlsTable {
+    pub(super) certificate: PathBuf,
+    pub(super) key: PathBuf,
+}
 
 /// Paths of a certificate and its key, in PEM.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! Configuration of the login server: the configuration file, overridden by command-line flags.
 
 use super::admission::Rules;
-use super::certificate::CertificatePaths;
+use super::certificate::{CertificatePaths, TlsTable};
 use super::console::{ConsoleFile, ConsoleSettings as Console};
 use super::start_tls::StartTls;
 use super::suggest;
@@ -57,14 +57,6 @@ pub(super) struct Login {
     pub(super) idle_timeout_s: Option<u64>,
     pub(super) sessions_max: Option<usize>,
     pub(super) sessions_per_source_max: Option<usize>,
-}
-
-/// Table `[tls]`: the certificate and its key.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct TlsTable {
-    pub(super) certificate: PathBuf,
-    pub(super) key: PathBuf,
 }
 
 impl File {

@@ -28,6 +28,10 @@ pub(super) struct Limits {
     pub(super) waiting_per_source_max: usize,
 }
 
+/// Limits of password checks: each takes 19 MiB and one processor, so one runs at a time.
+pub(super) const PASSWORD_CHECKS: Limits =
+    Limits { running_max: 1, waiting_max: 64, waiting_per_source_max: 16 };
+
 /// Handle of a queue; clones refer to the same queue.
 #[derive(Clone, Debug)]
 pub(super) struct FairQueue(Arc<Mutex<State>>);

@@ -41,6 +41,7 @@ mod start_tls;
 mod suggest;
 mod tftp;
 mod throttle;
+mod traffic;
 mod transfer_log;
 mod user_file;
 mod users;

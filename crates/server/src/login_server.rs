@@ -5,7 +5,7 @@ use super::configuration::{Configuration, File};
 use super::console::ConsoleFile;
 use super::descriptor::EventLoop;
 use super::executor::{self, Executor};
-use super::fair_queue::{FairQueue, Limits};
+use super::fair_queue::{FairQueue, PASSWORD_CHECKS};
 use super::flags::Flags;
 use super::log::Log;
 use super::metered::Metered;
@@ -22,10 +22,6 @@ use tokio::runtime::Handle;
 
 /// Size of the read buffer, which all sessions of a thread share: they read one at a time.
 pub(crate) const SCRATCH_LEN: usize = 64 * 1024;
-/// Limits of password checks: each takes 19 MiB and one processor, so one runs at a time.
-pub(crate) const PASSWORD_CHECKS: Limits =
-    Limits { running_max: 1, waiting_max: 64, waiting_per_source_max: 16 };
-
 /// Service behind the login listeners.
 pub(crate) enum Service {
     /// No login listeners; the server serves only serial consoles.

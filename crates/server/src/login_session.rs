@@ -12,8 +12,11 @@
 //! program has accepted earlier input, and from the program only after the client has accepted
 //! earlier output.
 
+mod authentication;
+mod go_ahead;
 mod half_duplex;
 mod password_check;
+mod window_size;
 
 use super::client_stream::{ClientStream, Ready};
 use super::descriptor::{Descriptor, Timer};
@@ -23,7 +26,7 @@ use super::program::{self, Client, RunningProgram};
 use super::session_end::SessionEnd;
 use super::start_tls::StartTls;
 use anyhow::{Context, Result};
-use half_duplex::{DEFAULT_WINDOW, GoAhead};
+use go_ahead::GoAhead;
 use os::pty::{ControlCharacters, OUTPUT_FLUSHED, PtyProgram};
 use os::tty::WindowSize;
 use os::utmp::Entry;
@@ -39,6 +42,7 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::io::Interest;
 use tokio::time::Instant;
+use window_size::DEFAULT_WINDOW;
 
 /// Maximum time that negotiation delays the start of the program.
 const NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(3);

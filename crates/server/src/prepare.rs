@@ -15,8 +15,8 @@ use transfer::recorder::journal_directory;
 /// All servers of the command, ready to start.
 pub struct Prepared {
     pub(crate) login_state: Option<LoginState>,
-    pub(crate) files: Option<tftp::Server>,
-    pub(crate) ftp: Option<ftp::Server>,
+    pub(crate) files: Option<tftp::TftpServer>,
+    pub(crate) ftp: Option<ftp::FtpServer>,
     pub(crate) transfer_log: Rc<TransferLog>,
     pub(crate) metrics: Option<metrics::EndpointSettings>,
     pub(crate) registry: Arc<MeterRegistry>,
@@ -41,10 +41,10 @@ pub fn prepare(flags: &Flags) -> Result<Prepared> {
     let registry = MeterRegistry::new("serve");
     let has_meters_socket = !flags.no_meters_socket && file.meters_socket.unwrap_or(true);
     let files = settings
-        .map(|settings| tftp::Server::new(settings, log, Rc::clone(&transfer_log), &registry));
+        .map(|settings| tftp::TftpServer::new(settings, log, Rc::clone(&transfer_log), &registry));
     let files = files.transpose()?;
     let ftp =
-        ftp.map(|settings| ftp::Server::new(settings, log, Rc::clone(&transfer_log), &registry));
+        ftp.map(|settings| ftp::FtpServer::new(settings, log, Rc::clone(&transfer_log), &registry));
     let ftp = ftp.transpose()?;
     let metrics = flags.metrics.or(file.metrics).map(|at| {
         let configured = file.metrics_hosts.iter().chain(&flags.metrics_hosts);

@@ -5,8 +5,9 @@ use super::flags::Flags;
 use super::log::{Log, ServeEvent};
 use super::login_listeners::listen;
 use super::login_server::{LoginServer, prepare_logins};
-use super::metrics::{self, ServerProtocol};
+use super::metrics;
 use super::prepare::{Prepared, ftp_settings};
+use super::traffic::ServerProtocol;
 use super::transfer_log::TransferLog;
 use super::{ftp, tftp};
 use anyhow::{Context, Result};
@@ -84,12 +85,12 @@ pub(crate) fn serve_meters(registry: &Arc<MeterRegistry>, log: Log) -> Option<me
 pub(crate) fn userspace_host(
     via: &Route,
     login_server: Option<&LoginServer>,
-    files: Option<&tftp::Server>,
-    ftp: Option<&ftp::Server>,
+    files: Option<&tftp::TftpServer>,
+    ftp: Option<&ftp::FtpServer>,
 ) -> Result<Option<Host>> {
     let logins =
         login_server.map_or(0, |login_server| login_server.configuration.rules.sessions_max);
-    let connections = logins + ftp.map_or(0, ftp::Server::connections_max);
+    let connections = logins + ftp.map_or(0, ftp::FtpServer::connections_max);
     let host = carrier::open_host(via, connections, carrier::LOGINS)?;
     if let Some(host) = &host {
         ftp.into_iter().for_each(|ftp| ftp.use_host(host));
@@ -103,8 +104,8 @@ pub(crate) struct Served {
     /// User-space host that carries the connections; `None` for the kernel's network stack.
     pub(crate) host: Option<Host>,
     pub(crate) login_server: Option<Rc<LoginServer>>,
-    pub(crate) files: Option<Rc<tftp::Server>>,
-    pub(crate) ftp: Option<Rc<ftp::Server>>,
+    pub(crate) files: Option<Rc<tftp::TftpServer>>,
+    pub(crate) ftp: Option<Rc<ftp::FtpServer>>,
 }
 
 /// Opens the metrics endpoint.

@@ -1,12 +1,12 @@
 //! Configuration of the FTP server: the configuration file, overridden by command-line flags.
 
 use super::super::admission::Rules;
-use super::super::certificate::CertificatePaths;
-use super::super::configuration::TlsTable;
+use super::super::certificate::{CertificatePaths, TlsTable};
 use super::super::flags::{FtpFlags, RootFlags};
 use super::mail::Spool;
 use super::partial::Limits;
-use super::passive::Ports;
+use super::passive_ports::Ports;
+use super::protection::Protection;
 use super::rights::{Access, ConfiguredRights, describe};
 use super::system::{self, SystemUserSettings};
 use super::user_files::WordFormats;
@@ -46,18 +46,6 @@ const UPLOAD_GRACE_MAX_MS: u64 = 60_000;
 /// Maximum size of one message and of one mailbox.
 const MESSAGE_MAX_BYTES: u64 = 4 << 20;
 const MAILBOX_MAX_BYTES: u64 = 64 << 20;
-
-/// TLS policy of sessions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Protection {
-    /// TLS is not available.
-    Off,
-    /// Clients may use TLS.
-    Offered,
-    /// TLS is required for logins and for data connections.
-    Required,
-}
 
 /// Table `[ftp]` of the configuration file.
 #[derive(Clone, Debug, Default, Deserialize)]

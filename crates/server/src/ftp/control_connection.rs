@@ -8,8 +8,8 @@
 //! A control connection has no read buffer of its own. All sessions share one, so ten thousand idle
 //! sessions use little memory.
 
-use super::Server;
 use super::client_hello;
+use super::ftp_server::FtpServer;
 use super::socket::Socket;
 use super::tickets::{self, TOKEN_LEN};
 use crate::metered::{Metered, MeteredStream};
@@ -40,7 +40,7 @@ const RECORD_MAX_BYTES: usize = RECORD_HEADER_LEN + (1 << 14) + 256;
 const RECORD_TYPES: std::ops::RangeInclusive<u8> = 0x14..=0x17;
 
 /// Stream below TLS: a socket whose system calls are charged to a meter account of their own.
-type MeteredSocket = MeteredStream<Socket, Server>;
+type MeteredSocket = MeteredStream<Socket, FtpServer>;
 
 /// Control connection.
 #[derive(Debug)]
@@ -168,7 +168,7 @@ impl ControlConnection {
         &mut self,
         configuration: &mut Arc<ServerConfig>,
         token: &[u8; TOKEN_LEN],
-        server: &Rc<Server>,
+        server: &Rc<FtpServer>,
     ) -> io::Result<()> {
         let Transport::Plaintext(stream) = std::mem::replace(&mut self.transport, Transport::Taken)
         else {

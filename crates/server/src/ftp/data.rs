@@ -4,16 +4,15 @@
 //! transfers reset the data connection, so the client cannot mistake a truncated file for a
 //! complete one.
 
-use super::Server;
 use super::control_connection::HANDSHAKE_TIMEOUT;
 use super::conversion::{self, DecodeSteps, EncodeStep, Incoming, Outgoing};
 use super::data_tls::{DataTlsParameters, DataTlsStream};
+use super::ftp_server::FtpServer;
 use super::listing::{Lister, Progress};
 use super::local_channel::LocalQueue;
 use super::long_work::{self, ListingPiece};
-use super::session::Marker;
 use super::socket::Socket;
-use super::source::converts_words;
+use super::source::{Payload, converts_words};
 use super::transfer_stats::ServerTransferStats;
 use super::upload::Upload;
 use crate::metered::Metered;
@@ -201,21 +200,13 @@ fn reset(stream: &impl AsFd) {
     _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
 }
 
-/// Source or target of a transfer.
-#[derive(Debug)]
-pub(super) enum Payload {
-    /// The file is sent from `offset` to `len`.
-    Send { file: File, offset: u64, len: u64 },
-    /// A listing is sent.
-    List(Box<Lister>),
-    /// A file is received.
-    Receive(Upload),
-}
+/// Restart marker of a client, and the length of the local file at that point.
+pub(super) type Marker = (Vec<u8>, u64);
 
 /// Running data transfer.
 pub(super) struct DataTransfer {
-    /// Server whose meter is charged for file access.
-    pub(super) server: Rc<Server>,
+    /// FtpServer whose meter is charged for file access.
+    pub(super) server: Rc<FtpServer>,
     /// Client address, for the fair queues of long operations.
     pub(super) source: IpAddr,
     pub(super) representation: Representation,

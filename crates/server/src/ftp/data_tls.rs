@@ -8,8 +8,9 @@
 //! and a client that waits for the server's close_notify still receives the tickets. In TLS 1.2
 //! nothing is held back, because the server sends the last flight of the handshake (RFC 5246 §7.3).
 
+use super::ftp_server::FtpServer;
 use super::socket::Socket;
-use super::{Server, tickets};
+use super::tickets;
 use crate::metered::Metered;
 use carrier::{Progress, RecordLayer, TlsWrite};
 use net::meter::Account;
@@ -30,7 +31,7 @@ const HELD_MAX_BYTES: usize = 8 * 1024;
 /// Data connection in TLS.
 pub(super) struct DataTlsStream {
     layer: RecordLayer,
-    server: Option<Rc<Server>>,
+    server: Option<Rc<FtpServer>>,
     stream: Socket,
     /// Whether the transfer is an upload; the tickets of an upload are held back until its end.
     is_incoming: bool,
@@ -47,8 +48,8 @@ impl fmt::Debug for DataTlsStream {
 /// TLS parameters of a data connection.
 #[derive(Clone)]
 pub(super) struct DataTlsParameters {
-    /// Server whose meter is charged.
-    pub(super) server: Option<Rc<Server>>,
+    /// FtpServer whose meter is charged.
+    pub(super) server: Option<Rc<FtpServer>>,
     pub(super) configuration: Arc<ServerConfig>,
     /// Token of the FTP session, contained in its TLS session tickets.
     pub(super) token: [u8; tickets::TOKEN_LEN],

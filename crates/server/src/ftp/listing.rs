@@ -5,10 +5,12 @@
 //! have any number of names, and a pattern may match none of them, so each call examines a bounded
 //! number of names.
 
-use super::rights::{Access, PathRights};
-use super::user_files::{FileView, file_error};
-use os::beneath::{self, Kind, RootDir, Status};
-use protocols::ftp::listing::{self, Entry, ListForm, Pattern, Permissions};
+use super::file_error::file_error;
+use super::listing_entry::entry_of;
+use super::rights::Access;
+use super::user_files::FileView;
+use os::beneath::{self, Kind, RootDir};
+use protocols::ftp::listing::{self, ListForm, Pattern};
 use protocols::ftp::server::FileError;
 use protocols::ftp::{Right, Timestamp, VirtualPath};
 use std::sync::Arc;
@@ -164,55 +166,6 @@ impl Lister {
             None => self.shows_hidden || !is_hidden,
         }
     }
-}
-
-/// Returns the listing entry of a file.
-pub(super) fn entry_of(name: Vec<u8>, status: Status, path_rights: PathRights) -> Entry {
-    let kind = match status.kind {
-        Kind::File => listing::Kind::File,
-        Kind::Directory => listing::Kind::Directory,
-        Kind::Other => listing::Kind::Other,
-    };
-    let (device, inode) = status.file_id;
-    Entry {
-        name,
-        kind,
-        size: (status.kind == Kind::File).then_some(status.len),
-        modified: Some(Timestamp { seconds: status.modified_s, nanos: 0 }),
-        mode: u16::try_from(status.mode & 0o7777).ok(),
-        links: Some(status.links),
-        unique: Some(format!("{device:x}g{inode:x}").into_bytes()),
-        permissions: Some(permissions(status.kind, path_rights)),
-        ..Entry::default()
-    }
-}
-
-/// Returns the `perm` fact (RFC 3659 §7.5.5).
-fn permissions(kind: Kind, path_rights: PathRights) -> Permissions {
-    let of_file: [(Right, &[u8]); 5] = [
-        (Right::Read, b"r"),
-        (Right::Append, b"a"),
-        (Right::Overwrite, b"w"),
-        (Right::Rename, b"f"),
-        (Right::Delete, b"d"),
-    ];
-    let of_directory: [(Right, &[u8]); 6] = [
-        (Right::List, b"el"),
-        (Right::Write, b"c"),
-        (Right::MakeDirectory, b"m"),
-        (Right::Rename, b"f"),
-        (Right::Delete, b"d"),
-        // The content may be removed even if the directory itself may not.
-        (Right::Delete, b"p"),
-    ];
-    let table: &[(Right, &[u8])] = if kind == Kind::Directory { &of_directory } else { &of_file };
-    let is_granted = |letters: &[u8], right| match letters {
-        b"f" | b"d" => path_rights.name_rights.contains(right),
-        _ => path_rights.rights.contains(right),
-    };
-    let granted = table.iter().filter(|(right, letters)| is_granted(letters, *right));
-    let letters: Vec<u8> = granted.flat_map(|(_, letters)| letters.iter().copied()).collect();
-    Permissions::parse(&letters)
 }
 
 fn now() -> Timestamp {

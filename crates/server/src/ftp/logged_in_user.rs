@@ -2,9 +2,9 @@
 
 use super::super::fair_queue::{Busy, Permit};
 use super::super::throttle;
-use super::Server;
 use super::configuration::FtpSettings;
 use super::ftp_log::FtpEvent;
+use super::ftp_server::FtpServer;
 use super::partial::{Partials, trim};
 use super::rights::Access;
 use super::space::Space;
@@ -126,7 +126,7 @@ impl Home {
 /// Logs in an anonymous user immediately. Returns `None` for any other login, or if the quota usage
 /// of the root has to be counted first.
 pub(super) fn log_in_anonymous(
-    server: &Server,
+    server: &FtpServer,
     peer: SocketAddr,
     login: &Login,
     site: &Site,
@@ -143,7 +143,7 @@ pub(super) fn log_in_anonymous(
 /// Checks a login. The answer to a wrong password is delayed. Dropping the future cancels a queued
 /// check and kills a running PAM process.
 pub(super) async fn authenticate(
-    server: &Rc<Server>,
+    server: &Rc<FtpServer>,
     peer: SocketAddr,
     login: &Login,
     site: &Site,
@@ -172,7 +172,7 @@ fn display_name(login: &Login) -> String {
 
 /// Opens the files of a user that has logged in.
 async fn open_files(
-    server: &Rc<Server>,
+    server: &Rc<FtpServer>,
     peer: SocketAddr,
     login: &Login,
     site: &Site,
@@ -197,7 +197,7 @@ async fn open_files(
 /// Returns [`Busy`] if the queue of checks is full, or if too many checks of this source are
 /// waiting.
 async fn check_password(
-    server: &Server,
+    server: &FtpServer,
     peer: SocketAddr,
     settings: &FtpSettings,
     site: &Site,
@@ -270,7 +270,7 @@ fn is_in_file(site: &Site, login: &Login) -> bool {
 
 /// Checks a login with PAM. Dropping the future kills the PAM process.
 async fn check_system_user(
-    server: &Server,
+    server: &FtpServer,
     address: IpAddr,
     settings: &FtpSettings,
     login: &Login,
@@ -312,7 +312,7 @@ fn valid_system_name(name: &str) -> Option<&str> {
 }
 
 /// Opens the root of an authenticated user. Anonymous users share one open root directory.
-fn open(server: &Server, peer: SocketAddr, home: &Home) -> Option<Arc<RootDir>> {
+fn open(server: &FtpServer, peer: SocketAddr, home: &Home) -> Option<Arc<RootDir>> {
     if let Some(root_dir) = &home.root_dir {
         return Some(Arc::clone(root_dir));
     }
@@ -337,13 +337,13 @@ fn open(server: &Server, peer: SocketAddr, home: &Home) -> Option<Arc<RootDir>> 
     }
 }
 
-fn log_refusal(server: &Server, peer: SocketAddr, home: &Home, error: &io::Error) {
+fn log_refusal(server: &FtpServer, peer: SocketAddr, home: &Home, error: &io::Error) {
     let why = format!("cannot open root directory {}: {error}", home.root.display());
     server.log.write(&FtpEvent::Refused { from: peer, why });
 }
 
 fn log_in(
-    server: &Server,
+    server: &FtpServer,
     login: &Login,
     site: &Site,
     home: Home,
@@ -386,7 +386,7 @@ type Opened = (Arc<RootDir>, Option<Arc<Space>>);
 /// Returns the quota usage of a root, shared by all its users. The usage is counted when the first
 /// user of the root logs in.
 async fn space(
-    server: &Server,
+    server: &FtpServer,
     root: &Path,
     root_dir: Arc<RootDir>,
     quota: Option<u64>,

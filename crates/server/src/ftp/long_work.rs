@@ -6,9 +6,10 @@
 
 use super::super::fair_queue::FairQueue;
 use super::digest::Digest;
+use super::file_error::file_error;
 use super::listing::{Lister, Progress};
 use super::upload::Upload;
-use super::user_files::{FileView, file_error, seek};
+use super::user_files::{FileView, seek};
 use os::beneath::Kind;
 use protocols::ftp::data::Encoder;
 use protocols::ftp::listing::{ListForm, Pattern};

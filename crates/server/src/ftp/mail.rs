@@ -8,9 +8,9 @@
 //!
 //! Mail without a recipient goes to the postmaster; in RFC 354 it went to the printer of the site.
 
+use super::file_error::file_error;
 use super::space::Space;
 use super::upload::Upload;
-use super::user_files::file_error;
 use os::beneath::{Existing, RootDir};
 use os::fs_credentials::FsCredentials;
 use protocols::ftp::Timestamp;

@@ -4,17 +4,16 @@
 //! registered with the runtime only when the session has to wait. This saves four system calls per
 //! file.
 
-use super::Server;
 use super::data::Stream;
+use super::ftp_server::FtpServer;
+use super::passive_ports::Ports;
 use super::socket::Socket;
 use crate::source::source;
 use os::host::{self, Host};
 use os::readiness::{self, Registered};
-use os::socket;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, acceptfrom_with, sockopt};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::ops::RangeInclusive;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::Duration;
@@ -31,38 +30,9 @@ const ATTEMPTS_MAX: u64 = 64;
 /// Delay after a failed accept, for example for lack of descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Ports for passive data connections.
-#[derive(Clone, Debug)]
-pub(super) struct Ports {
-    range: RangeInclusive<u16>,
-    /// Whether ports outside of `range` may be used too.
-    is_any: bool,
-}
-
-impl Ports {
-    /// Uses only the ports of `range`.
-    pub(super) const fn only(range: RangeInclusive<u16>) -> Self {
-        Self { range, is_any: false }
-    }
-
-    /// Returns the number of ports that one source may hold: a quarter of the configured ports.
-    pub(super) fn share(&self) -> Option<usize> {
-        (!self.is_any).then(|| self.range.len().div_ceil(4))
-    }
-
-    /// Uses the kernel's ephemeral ports.
-    ///
-    /// The ports are tried by number, because the kernel's own choice excludes ports with a
-    /// connection in TIME-WAIT: after about ten thousand small files, each choice takes
-    /// milliseconds.
-    pub(super) fn any() -> Self {
-        Self { range: socket::ephemeral_ports().unwrap_or(0..=0), is_any: true }
-    }
-}
-
 /// One configured port, counted for the source that holds the port.
 pub(super) struct PortShare {
-    server: Rc<Server>,
+    server: Rc<FtpServer>,
     source: IpAddr,
 }
 
@@ -74,7 +44,7 @@ impl PortShare {
     /// Counts one more port for the source of `address`, up to `share`. If `share` is `None`,
     /// nothing is counted.
     pub(super) fn take(
-        server: &Rc<Server>,
+        server: &Rc<FtpServer>,
         address: IpAddr,
         share: Option<usize>,
     ) -> Result<Option<Self>, ShareExceeded> {

@@ -6,8 +6,10 @@
 //! operations run in tasks that send a [`TaskResult`].
 
 use super::control_connection::ControlConnection;
-use super::data::{Payload, Stream};
+use super::data::{Marker, Stream};
+use super::default_tls::{DefaultTls, TlsOptions};
 use super::ftp_log::FtpEvent;
+use super::ftp_server::FtpServer;
 use super::futures::{accept, elapse};
 use super::local_channel::LocalQueue;
 use super::logged_in_user::{self, LoggedInUser, LoginOutcome};
@@ -15,11 +17,11 @@ use super::long_work::{self, LongOperation};
 use super::mail::{Sender, Spool};
 use super::passive::{PassiveListener, PortShare};
 use super::socket::Socket;
+use super::source::Payload;
 use super::tickets;
 use super::transfer_stats::ServerTransferStats;
 use super::upload::Upload;
 use super::virtual_host::{self, TlsName, VirtualHosts};
-use super::{DefaultTls, Server, TlsOptions};
 use crate::metered::Metered;
 use net::Instant;
 use net::meter::Counter;
@@ -49,9 +51,6 @@ const TASK_RESULTS_MAX: usize = 8;
 const MARKERS_MAX: usize = 64;
 /// Reply sent when the server shuts down.
 const SHUTDOWN_REPLY: &[u8] = b"421 The server is closing, goodbye\r\n";
-
-/// Restart marker of a client, and the length of the local file at that point.
-pub(super) type Marker = (Vec<u8>, u64);
 
 /// Result of a task.
 enum TaskResult {
@@ -107,7 +106,7 @@ enum TlsChange {
 
 /// FTP session.
 pub(super) struct FtpSession {
-    server: Rc<Server>,
+    server: Rc<FtpServer>,
     tls_options: TlsOptions,
     engine: engine::Server,
     control: ControlConnection,
@@ -174,7 +173,7 @@ impl FtpSession {
     /// Returns an error if the connection is lost, if the TLS handshake fails, or if the operating
     /// system provides no entropy.
     pub(super) async fn begin(
-        server: Rc<Server>,
+        server: Rc<FtpServer>,
         mut tls_options: TlsOptions,
         stream: Socket,
         peer: SocketAddr,

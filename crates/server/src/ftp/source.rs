@@ -1,10 +1,22 @@
 //! Opening of the source or target of a transfer, and reasons for failed transfers.
 
-use super::data::Payload;
 use super::listing::Lister;
+use super::upload::Upload;
 use super::user_files::FileView;
 use protocols::ftp::server::{FileError, Opened, Transfer, TransferError, TransferKind};
 use protocols::ftp::{ByteSize, Mode, Representation, Type, WordFormat};
+use std::fs::File;
+
+/// Source or target of a transfer.
+#[derive(Debug)]
+pub(super) enum Payload {
+    /// The file is sent from `offset` to `len`.
+    Send { file: File, offset: u64, len: u64 },
+    /// A listing is sent.
+    List(Box<Lister>),
+    /// A file is received.
+    Receive(Upload),
+}
 
 /// Returns whether the file and the wire have different word formats. Offsets (RFC 3659) count
 /// bytes on the wire.

@@ -2,16 +2,16 @@
 //!
 //! An upload that is not committed is kept as a partial upload if a later transfer may continue it.
 
+use super::file_error::file_error;
 use super::partial::{Limits, Partials, trim};
 use super::space::Space;
-use super::user_files::{copy, file_error};
 use os::beneath::{AtomicFile, Kind, RootDir};
 use protocols::ftp::server::{FileError, Placement};
 use rustix::fs::{FlockOperation, Mode, flock};
 use rustix::io::Errno;
 use rustix::pipe::{self, SpliceFlags};
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -434,6 +434,13 @@ impl Drop for Upload {
             space.release(self.len_bytes);
         }
     }
+}
+
+/// Copies at most `len` bytes of `from` to `to`.
+fn copy(from: File, len: u64, mut to: &File) -> io::Result<u64> {
+    let copied_bytes = io::copy(&mut from.take(len), &mut to)?;
+    to.flush()?;
+    Ok(copied_bytes)
 }
 
 #[cfg(test)]

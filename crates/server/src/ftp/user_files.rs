@@ -1,6 +1,7 @@
 //! File operations of one user below the user's root directory. All operations block on the disk.
 
-use super::listing::entry_of;
+use super::file_error::file_error;
+use super::listing_entry::entry_of;
 use super::mail::Spool;
 use super::partial::Partials;
 use super::rights::Access;
@@ -10,7 +11,7 @@ use os::beneath::{Existing, Kind, RootDir, Status};
 use protocols::ftp::server::{FileError, Operation, Outcome, Rights, Transfer, TransferKind};
 use protocols::ftp::{Representation, Right, SetFacts, Timestamp, Type, VirtualPath, WordFormat};
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom};
 use std::sync::Arc;
 
 /// Word format of each directory and of its descendants, by the name that users see. A word format
@@ -423,13 +424,6 @@ impl FileView {
     }
 }
 
-/// Copies at most `len` bytes of `from` to `to`.
-pub(super) fn copy(from: File, len: u64, mut to: &File) -> io::Result<u64> {
-    let copied_bytes = io::copy(&mut from.take(len), &mut to)?;
-    to.flush()?;
-    Ok(copied_bytes)
-}
-
 /// Sets the position in a file to `offset`.
 pub(super) fn seek(file: &mut File, offset: u64) -> Result<(), FileError> {
     file.seek(SeekFrom::Start(offset)).map(drop).map_err(|error| file_error(&error))
@@ -437,31 +431,6 @@ pub(super) fn seek(file: &mut File, offset: u64) -> Result<(), FileError> {
 
 fn outcome_of(result: io::Result<()>) -> Result<Outcome, FileError> {
     result.map(|()| Outcome::Done).map_err(|error| file_error(&error))
-}
-
-/// Returns the protocol engine's error for an error of the file system.
-pub(super) fn file_error(error: &io::Error) -> FileError {
-    match error.kind() {
-        io::ErrorKind::NotFound => FileError::NotFound,
-        io::ErrorKind::NotADirectory => FileError::NotADirectory,
-        io::ErrorKind::IsADirectory => FileError::IsADirectory,
-        io::ErrorKind::AlreadyExists => FileError::Exists,
-        io::ErrorKind::DirectoryNotEmpty => FileError::NotEmpty,
-        io::ErrorKind::StorageFull => FileError::NoSpace,
-        io::ErrorKind::QuotaExceeded => FileError::Quota,
-        io::ErrorKind::FileTooLarge => FileError::Limit,
-        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidFilename => FileError::NameRefused,
-        io::ErrorKind::ResourceBusy => FileError::Busy,
-        // A name that leaves the root is reported like a file without permission.
-        io::ErrorKind::CrossesDevices
-        | io::ErrorKind::PermissionDenied
-        | io::ErrorKind::ReadOnlyFilesystem => FileError::Denied,
-        // ELOOP, which has no stable `ErrorKind`.
-        _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
-            FileError::Denied
-        }
-        _ => FileError::Local,
-    }
 }
 
 #[cfg(test)]

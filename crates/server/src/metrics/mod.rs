@@ -11,7 +11,7 @@ mod http_endpoint;
 
 pub(super) use http_endpoint::{EndpointSettings, accepted_hosts, serve};
 
-use super::admission::SessionCounts;
+use super::traffic::{ProtocolTraffic, ServerProtocol, SessionCounts};
 use histogram::Histogram;
 use records::transfer::{Command, Outcome, Transfer};
 use std::collections::BTreeMap;
@@ -24,33 +24,6 @@ const DURATIONS_US: &[u64] =
 /// Upper bounds of the buckets of CPU time per gigabyte, in µs.
 const CPU_TIMES_US: &[u64] =
     &[50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000, 5_000_000, 10_000_000, 100_000_000];
-
-/// Protocol of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum ServerProtocol {
-    Ftp,
-    Tftp,
-    Telnet,
-}
-
-impl ServerProtocol {
-    const fn text(self) -> &'static str {
-        match self {
-            Self::Ftp => "ftp",
-            Self::Tftp => "tftp",
-            Self::Telnet => "telnet",
-        }
-    }
-}
-
-/// Sessions of one protocol.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ProtocolTraffic {
-    pub(super) protocol: ServerProtocol,
-    /// Number of open sessions.
-    pub(super) open: usize,
-    pub(super) tally: SessionCounts,
-}
 
 /// Sums over all transfers.
 #[derive(Debug)]

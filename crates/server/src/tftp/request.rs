@@ -1,8 +1,9 @@
 //! Handling of one request: opens the file, checks the rights, and runs the transfer.
 
 use super::super::root::Rights;
+use super::running_transfer::RunningTransfer;
 use super::tftp_log::TftpEvent;
-use super::{RunningTransfer, Server};
+use super::tftp_server::TftpServer;
 use anyhow::Result;
 use carrier::EngineContext;
 use os::beneath::Existing;
@@ -47,7 +48,7 @@ pub(super) enum OpenFile {
 }
 
 /// Decides about a request and opens its file.
-pub(super) fn decide(server: &Server, request: &Request) -> Decision {
+pub(super) fn decide(server: &TftpServer, request: &Request) -> Decision {
     let result = match request.direction {
         Direction::Read => open(server, &request.name),
         Direction::Write => create(server, request),
@@ -55,7 +56,7 @@ pub(super) fn decide(server: &Server, request: &Request) -> Decision {
     result.map_or_else(Decision::Decline, Decision::Serve)
 }
 
-fn open(server: &Server, name: &[u8]) -> Result<OpenFile, Fault> {
+fn open(server: &TftpServer, name: &[u8]) -> Result<OpenFile, Fault> {
     let (file, status) = server.root_dir.read(name).map_err(|error| fault_of(&error))?;
     if server.is_root && !status.is_readable_by_all() {
         return Err(NO_ACCESS);
@@ -63,7 +64,7 @@ fn open(server: &Server, name: &[u8]) -> Result<OpenFile, Fault> {
     Ok(OpenFile::Out(LocalSource::File(file), status.len))
 }
 
-fn create(server: &Server, request: &Request) -> Result<OpenFile, Fault> {
+fn create(server: &TftpServer, request: &Request) -> Result<OpenFile, Fault> {
     let existing = match server.settings.rights {
         Rights::ReadOnly => return Err(READ_ONLY),
         Rights::WriteOnce => Existing::Keep,
@@ -99,7 +100,7 @@ fn fault_of(error: &io::Error) -> Fault {
 
 /// Runs the transfer and logs its result.
 pub(super) async fn serve(
-    server: &Server,
+    server: &TftpServer,
     from: SocketAddr,
     at: Option<IpAddr>,
     request: &Request,
@@ -145,7 +146,7 @@ fn reason_of(error: &TftpError) -> String {
 }
 
 async fn run(
-    server: &Server,
+    server: &TftpServer,
     from: SocketAddr,
     at: Option<IpAddr>,
     request: &Request,

@@ -1,8 +1,9 @@
 //! Sockets that receive requests.
 
 use super::request::{self, Decision};
+use super::running_transfer::RunningTransfer;
 use super::tftp_log::TftpEvent;
-use super::{RunningTransfer, Server};
+use super::tftp_server::TftpServer;
 use anyhow::{Context, Result};
 use os::datagram::{DatagramSocket, Inbox, Received};
 use os::host::Host;
@@ -71,7 +72,7 @@ impl RequestSocket {
     }
 
     /// Processes requests until the socket fails. Returns the error of the socket.
-    pub(super) async fn serve(self, server: Rc<Server>) -> io::Error {
+    pub(super) async fn serve(self, server: Rc<TftpServer>) -> io::Error {
         match self {
             Self::Kernel(socket) => serve_kernel(socket, server).await,
             Self::Userspace(socket) => serve_userspace(socket, server).await,
@@ -79,7 +80,7 @@ impl RequestSocket {
     }
 }
 
-async fn serve_userspace(socket: os::host::UdpSocket, server: Rc<Server>) -> io::Error {
+async fn serve_userspace(socket: os::host::UdpSocket, server: Rc<TftpServer>) -> io::Error {
     let mut room = vec![0; usize::from(u16::MAX)];
     loop {
         let (len, from, is_unicast) = match socket.recv_addressed(&mut room).await {
@@ -91,7 +92,7 @@ async fn serve_userspace(socket: os::host::UdpSocket, server: Rc<Server>) -> io:
     }
 }
 
-async fn serve_kernel(socket: Registered<DatagramSocket>, server: Rc<Server>) -> io::Error {
+async fn serve_kernel(socket: Registered<DatagramSocket>, server: Rc<TftpServer>) -> io::Error {
     let mut inbox = Inbox::default();
     loop {
         let ready = socket.ready(Interest::READABLE | Interest::ERROR).await;
@@ -120,7 +121,7 @@ async fn serve_kernel(socket: Registered<DatagramSocket>, server: Rc<Server>) ->
 }
 
 /// Processes one datagram.
-fn handle_datagram(server: &Rc<Server>, received: &Received<'_>) {
+fn handle_datagram(server: &Rc<TftpServer>, received: &Received<'_>) {
     // RFC 1123 §4.2.3.5.
     if !received.is_unicast {
         return;
@@ -180,7 +181,7 @@ fn handle_datagram(server: &Rc<Server>, received: &Received<'_>) {
 }
 
 /// Sends an error packet from a newly opened port.
-fn decline(server: &Server, from: SocketAddr, at: Option<IpAddr>, name: String, fault: Fault) {
+fn decline(server: &TftpServer, from: SocketAddr, at: Option<IpAddr>, name: String, fault: Fault) {
     let datagram = fault.emit();
     // The error packet is sent once: a client that does not receive it repeats its request.
     match server.transport(at, from) {

@@ -3,15 +3,18 @@
 
 use super::client_session::FtpClientSession;
 use super::connector::Connector;
-use super::data_transfer::{LocalEnd, TransferResult};
 use super::error::FtpError;
-use super::remote::{Audit, name_of, now};
+use super::listing_audit::Audit;
+use super::local_end::LocalEnd;
+use super::remote_path::name_of;
+use super::transfer_result::TransferResult;
 use crate::escaped;
 use crate::recorder::Record;
-use protocols::ftp::Name;
 use protocols::ftp::listing::{Collector, Dialect, UnknownLines};
 use protocols::ftp::user::{Done, FailureReason, ListKind, Task};
+use protocols::ftp::{Name, Timestamp};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// FTP client that opens its session on demand.
 pub struct FtpClient {
@@ -296,4 +299,10 @@ fn may_be_expanded(name: &Name) -> bool {
     let name = name.as_bytes();
     let is_special = |byte: &u8| byte.is_ascii_whitespace() || b"*?[]{}~\\'\"$`".contains(byte);
     name.starts_with(b"-") || name.iter().any(is_special)
+}
+
+/// Returns the wall-clock time in seconds.
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp { seconds: i64::try_from(since.as_secs()).unwrap_or(0), nanos: 0 }
 }

@@ -5,11 +5,15 @@
 //! thread that moves the bytes of a file. A task with a data connection ends when the engine has
 //! reported the result and the thread has ended.
 
+use super::arrival_log::ArrivalLog;
 use super::control_stream::{ByteStream, ControlStream};
-use super::data_connection::{Canceller, DataConnection};
-use super::data_transfer::{ArrivalLog, Cancellation, DataTransfer, LocalEnd, TransferResult};
+use super::data_connection::DataConnection;
+use super::data_transfer::{Cancellation, DataTransfer};
+use super::local_end::LocalEnd;
 use super::session_timing::SessionTiming;
 use super::small_file::{SmallDownload, send_small_file};
+use super::tcp_connection::Canceller;
+use super::transfer_result::TransferResult;
 use crate::pace::RateLimit;
 use carrier::meters::MeterRegistry;
 use carrier::{EngineContext, TlsClient, TlsFailure, TrustedBy};

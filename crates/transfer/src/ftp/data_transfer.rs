@@ -1,23 +1,22 @@
 //! Transfer of the bytes of one data connection, in a blocking thread.
 
-use super::data_connection::{DataConnection, SPLICE_PIPE_BYTES, SplicePipe, TcpConnection};
-use super::session_timing::{FtpTransferStats, add_since};
+use super::arrival_log::ArrivalLog;
+use super::data_connection::{DataConnection, SPLICE_PIPE_BYTES, SplicePipe};
+use super::local_end::{LocalEnd, check_limit};
+use super::tcp_connection::TcpConnection;
+use super::transfer_result::{
+    TransferError, TransferResult, connection_lost, local_error, malformed,
+};
+use super::transfer_stats::add_since;
 use crate::pace::RateLimit;
-use crate::recorder::{nanos, of_info};
 use os::clock::{Monotonic, thread_cpu_time};
 use os::context_switches::ContextSwitches;
 use os::schedule::thread_run_queue_wait;
 use os::socket::TcpInfo;
 use protocols::ftp::Representation;
-use protocols::ftp::data::{Decoded, Decoder, Encoder};
-use protocols::ftp::listing::Collector;
+use protocols::ftp::data::{Decoder, Encoder};
 use protocols::ftp::user::DataFailure;
-use records::arrivals::ArrivalSeries;
-use records::statistics;
-use records::transfer::Tcp;
-use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -31,158 +30,6 @@ const CONVERTED_PIECE_BYTES: usize = 128 * 1024;
 const SMALL_PIECE_BYTES: usize = 16 * 1024;
 /// Minimum file size for which received data goes through a kernel pipe (`splice(2)`).
 const SPLICE_MIN_BYTES: u64 = 256 * 1024;
-/// Maximum number of bytes of a file received into memory.
-const MEMORY_MAX_BYTES: usize = 256 << 20;
-
-/// Local end of a transfer.
-#[derive(Debug)]
-pub enum LocalEnd {
-    /// Writes to a file from offset `at` on, or to a stream without offsets. The transfer ends
-    /// after `stop_after` bytes, if given. More than `max_bytes` bytes are an error and are not
-    /// written.
-    WriteTo {
-        /// The file.
-        file: File,
-        /// Offset of the first byte; by default the position of the file.
-        at: Option<u64>,
-        /// Number of bytes after which the transfer ends.
-        stop_after: Option<u64>,
-        /// Maximum number of bytes; more is an error.
-        max_bytes: Option<u64>,
-    },
-    /// Reads from a file or a stream.
-    ReadFrom(File),
-    /// Appends to memory.
-    Memory(Vec<u8>),
-    /// Parses the entries of a listing as they arrive.
-    Listing(Box<Collector>),
-}
-
-/// Result of a transfer.
-#[derive(Debug)]
-pub struct TransferResult {
-    /// Bytes on the data connection.
-    pub(crate) wire_bytes: u64,
-    /// Bytes of the local file.
-    pub(crate) file_bytes: u64,
-    /// Content received into memory.
-    pub(crate) memory: Vec<u8>,
-    /// Received listing, if the transfer was a listing.
-    pub(crate) listing: Option<Box<Collector>>,
-    /// Measurements for the record.
-    pub(crate) stats: FtpTransferStats,
-    /// Whether the transfer succeeded, and the cause of a failure.
-    pub(crate) result: Result<(), (DataFailure, io::Error)>,
-    /// Whether the transfer ended because `stop_after` bytes had arrived.
-    pub(crate) has_enough: bool,
-}
-
-/// Arrivals and TCP samples of one transfer.
-#[derive(Debug)]
-pub struct ArrivalLog {
-    pub(crate) began: Instant,
-    pub(crate) log: ArrivalSeries,
-    /// Data segments of a download, including segments received after a missing segment.
-    pub(crate) segments: ArrivalSeries,
-    /// Number of bytes received in order (download) or acknowledged (upload) when the first loss
-    /// was observed.
-    pub(crate) first_loss_bytes: Option<u64>,
-    bytes: u64,
-    /// Run-queue wait of the sampling thread while it sampled. This wait does not delay the
-    /// transfer.
-    pub(crate) sampling_wait: Duration,
-    sampled_wait: Option<Duration>,
-    /// Smallest and largest window that the peer of an upload offered, in bytes.
-    pub(crate) peer_window_bytes: Option<[u64; 2]>,
-    /// Smoothed round-trip times of an upload in µs. When the list is full, every second sample is
-    /// removed.
-    round_trips_us: Vec<u64>,
-    /// Window offered locally at the end of a download, in bytes.
-    pub(crate) own_window_bytes: Option<u64>,
-    /// The latest `tcp_info` of an upload.
-    pub(crate) tcp: Option<Tcp>,
-}
-
-/// Maximum number of smoothed round-trip times kept for an upload.
-const ROUND_TRIPS_MAX: usize = 4_096;
-
-impl ArrivalLog {
-    /// Starts the log of a transfer. Each log keeps at most `most` entries.
-    pub fn begin(most: usize) -> Self {
-        Self {
-            began: Instant::now(),
-            log: ArrivalSeries::new(most),
-            segments: ArrivalSeries::new(most),
-            first_loss_bytes: None,
-            bytes: 0,
-            sampling_wait: Duration::ZERO,
-            sampled_wait: None,
-            peer_window_bytes: None,
-            round_trips_us: Vec::new(),
-            own_window_bytes: None,
-            tcp: None,
-        }
-    }
-
-    /// Returns the 75th percentile of the smoothed round-trip times of an upload, in ns.
-    pub(crate) fn upper_rtt_ns(&self) -> Option<u64> {
-        statistics::percentile(&self.round_trips_us, 75).map(|us| us.saturating_mul(1_000))
-    }
-
-    /// Records a sample of the kernel's `tcp_info` of an upload.
-    pub(crate) fn sample_outgoing(&mut self, info: &TcpInfo) {
-        let tcp = of_info(info);
-        if tcp == Tcp::default() {
-            return;
-        }
-        self.tcp = Some(tcp);
-        // The kernel counts the SYN as an acknowledged byte.
-        let acknowledged = info.bytes_acknowledged.unwrap_or(0).saturating_sub(1);
-        self.bytes = self.bytes.max(acknowledged);
-        self.log.record(nanos(self.began.elapsed()), self.bytes);
-        if info.total_retransmissions > 0 {
-            self.first_loss_bytes.get_or_insert(self.bytes);
-        }
-        if self.round_trips_us.len() >= ROUND_TRIPS_MAX {
-            let mut number = 0_usize;
-            self.round_trips_us.retain(|_| {
-                number += 1;
-                number.is_multiple_of(2)
-            });
-        }
-        self.round_trips_us.push(info.round_trip_us.into());
-        if let Some(window) = info.peer_window_bytes.map(u64::from) {
-            let [smallest, largest] = self.peer_window_bytes.unwrap_or([window; 2]);
-            self.peer_window_bytes = Some([smallest.min(window), largest.max(window)]);
-        }
-    }
-
-    /// Records the number of data segments received in a download.
-    pub(crate) fn sample_incoming(&mut self, info: &TcpInfo) {
-        if let Some(count) = info.data_segments_in {
-            self.segments.record(nanos(self.began.elapsed()), u64::from(count));
-        }
-        if info.out_of_order_segments.is_some_and(|count| count > 0) {
-            // The kernel counts the handshake as one received byte.
-            let received = info.bytes_received.unwrap_or(0).saturating_sub(1);
-            self.first_loss_bytes.get_or_insert(received);
-        }
-    }
-
-    /// Adds the run-queue wait of the calling thread since the last sample.
-    pub(crate) fn account_sampling(&mut self) {
-        let now = thread_run_queue_wait();
-        let added_wait = now.zip(self.sampled_wait).map(|(now, before)| now.saturating_sub(before));
-        self.sampling_wait += added_wait.unwrap_or(Duration::ZERO);
-        self.sampled_wait = now;
-    }
-
-    fn count(&mut self, bytes: u64) {
-        self.bytes = self.bytes.saturating_add(bytes);
-        self.log.record(nanos(self.began.elapsed()), self.bytes);
-    }
-}
-
 /// Cancels a transfer that waits for its rate limit. Closing the connection is not enough: the
 /// transfer would read the data in the kernel's buffers to the end, at the limited rate.
 #[derive(Debug, Default)]
@@ -231,26 +78,6 @@ pub(super) struct DataTransfer {
     /// Expected number of bytes, if known. After that many bytes, TLS may end without close_notify.
     pub(crate) expected_bytes: Option<u64>,
     pub(crate) clock: Monotonic,
-}
-
-pub(super) type TransferError = (DataFailure, io::Error);
-
-pub(super) fn connection_lost(error: io::Error) -> TransferError {
-    let is_tls = error.get_ref().is_some_and(|inner| inner.is::<tokio_rustls::rustls::Error>());
-    (if is_tls { DataFailure::Tls } else { DataFailure::ConnectionLost }, error)
-}
-
-fn local_error(error: io::Error) -> TransferError {
-    (DataFailure::File, error)
-}
-
-/// Returns the failure of a transfer that exceeds a size limit.
-fn limit_exceeded(why: String) -> TransferError {
-    (DataFailure::Excess, io::Error::new(ErrorKind::InvalidData, why))
-}
-
-fn malformed(why: &str) -> TransferError {
-    (DataFailure::Malformed, io::Error::new(ErrorKind::InvalidData, why.to_owned()))
 }
 
 impl DataTransfer {
@@ -303,7 +130,7 @@ impl DataTransfer {
         let is_all_counted =
             matches!(self.connection, DataConnection::Plaintext(TcpConnection::Kernel(_)));
         transfer_result.stats.calls = transfer_result.stats.calls.filter(|_| is_all_counted);
-        transfer_result.store_content(self.local_end);
+        self.local_end.store_content(&mut transfer_result);
         transfer_result
     }
 
@@ -552,116 +379,6 @@ impl DataTransfer {
         // The last call found the end of the file.
         ended.stats.count_call();
         sent.map_or(Ok(false), |sent| sent.map(|()| true).map_err(connection_lost))
-    }
-}
-
-/// Returns an error if `before + count` bytes exceed `max_bytes`.
-fn check_limit(max_bytes: Option<u64>, before: u64, count: usize) -> Result<(), TransferError> {
-    let count = u64::try_from(count).unwrap_or(u64::MAX);
-    match max_bytes {
-        Some(max_bytes) if before.saturating_add(count) > max_bytes => {
-            Err(limit_exceeded(format!("more than the {max_bytes} bytes that the server reports")))
-        }
-        _ => Ok(()),
-    }
-}
-
-impl TransferResult {
-    /// Moves data received into memory, or a received listing, from `local_end` into the result.
-    pub(crate) fn store_content(&mut self, local_end: LocalEnd) {
-        match local_end {
-            LocalEnd::Memory(memory) => self.memory = memory,
-            LocalEnd::Listing(listing) => self.listing = Some(listing),
-            LocalEnd::WriteTo { .. } | LocalEnd::ReadFrom(_) => {}
-        }
-    }
-}
-
-impl LocalEnd {
-    /// Returns the number of bytes between the position and the end of a regular file.
-    fn remaining_bytes(&self) -> Option<u64> {
-        let Self::ReadFrom(file) = self else { return None };
-        let metadata = file.metadata().ok().filter(fs::Metadata::is_file)?;
-        Some(metadata.len().saturating_sub(rustix::fs::tell(file).ok()?))
-    }
-
-    /// Processes bytes from the data connection.
-    fn process_wire_bytes(
-        &mut self,
-        wire: &[u8],
-        decoder: Option<&mut Decoder>,
-        content: &mut Vec<u8>,
-        ended: &mut TransferResult,
-    ) -> Result<(), TransferError> {
-        ended.stats.first_byte.get_or_insert_with(Instant::now);
-        let Some(decoder) = decoder else { return self.write_file_bytes(wire, ended) };
-        let mut wire = wire;
-        while self.decode(decoder, &mut wire, content, ended)? {}
-        Ok(())
-    }
-
-    /// Runs one step of the decoder. Returns whether the same input needs another step.
-    fn decode(
-        &mut self,
-        decoder: &mut Decoder,
-        wire: &mut &[u8],
-        content: &mut Vec<u8>,
-        ended: &mut TransferResult,
-    ) -> Result<bool, TransferError> {
-        let began = Instant::now();
-        let decoded = decoder.decode(wire, content);
-        add_since(&mut ended.stats.converting, began);
-        ended.stats.counts = decoder.counts();
-        let decoded = decoded.map_err(|error| malformed(&format!("{error:?}")))?;
-        self.write_file_bytes(content, ended)?;
-        content.clear();
-        // Bytes after the end of the file are ignored.
-        Ok(!matches!(decoded, Decoded::NeedsInput | Decoded::EndOfFile))
-    }
-
-    /// Writes the next bytes of the file.
-    pub(crate) fn write_file_bytes(
-        &mut self,
-        bytes: &[u8],
-        ended: &mut TransferResult,
-    ) -> Result<(), TransferError> {
-        let mut bytes = bytes;
-        match self {
-            Self::WriteTo { file, at, stop_after, max_bytes } => {
-                if stop_after.is_none() {
-                    check_limit(*max_bytes, ended.file_bytes, bytes.len())?;
-                }
-                if let Some(stop_after) = *stop_after {
-                    let remaining_bytes =
-                        usize::try_from(stop_after - ended.file_bytes).unwrap_or(usize::MAX);
-                    bytes = bytes.get(..remaining_bytes).unwrap_or(bytes);
-                    ended.has_enough = bytes.len() == remaining_bytes;
-                }
-                let began = Instant::now();
-                match at {
-                    Some(at) => file.write_all_at(bytes, *at + ended.file_bytes),
-                    None => file.write_all(bytes),
-                }
-                .map_err(local_error)?;
-                ended.stats.count_call();
-                add_since(&mut ended.stats.writing, began);
-            }
-            Self::Memory(memory) if memory.len() + bytes.len() <= MEMORY_MAX_BYTES => {
-                memory.extend_from_slice(bytes);
-            }
-            Self::Memory(_) => {
-                let limit_mib = MEMORY_MAX_BYTES >> 20;
-                return Err(limit_exceeded(format!(
-                    "more than {limit_mib} MiB, the limit for a file received into memory"
-                )));
-            }
-            Self::Listing(listing) => {
-                listing.push(bytes).map_err(|error| limit_exceeded(error.to_string()))?;
-            }
-            Self::ReadFrom(_) => {}
-        }
-        ended.file_bytes += u64::try_from(bytes.len()).unwrap_or(0);
-        Ok(())
     }
 }
 

@@ -9,11 +9,13 @@
 //! data_transfer   a thread for the bytes of one transfer
 //! secured         TLS of a data connection
 //! small_file      the bytes of a small file, without a thread
+//! tcp_connection  a TCP connection of the kernel or of the user-space host
 //! ```
 //!
 //! A data connection always goes to the host of the control connection, even if a reply contains
 //! another address. With TLS the data connection resumes the TLS session of the control connection.
 
+mod arrival_log;
 mod client;
 mod client_session;
 mod connector;
@@ -25,28 +27,39 @@ mod error;
 mod exchanges;
 mod file_options;
 mod get;
+mod listing_audit;
+mod local_end;
 pub mod probe;
 mod put;
 mod remote;
 mod remote_hash;
+mod remote_path;
 mod run;
 mod secured;
 mod session_timing;
 mod small_file;
 mod system;
 mod tail_sample;
+mod tcp_connection;
+mod transfer_record;
+mod transfer_result;
+mod transfer_stats;
 
+pub use arrival_log::ArrivalLog;
 pub use client::FtpClient;
 pub use client_session::{FtpClientSession, Shared, TaskOutcome};
 pub use connector::{CancellationToken, Connector};
 pub use control_stream::ByteStream;
-pub use data_connection::{Canceller, TcpConnection};
-pub use data_transfer::{ArrivalLog, LocalEnd, TransferResult};
 pub use download::{Destination, Download, PART_SUFFIX};
 pub use error::FtpError;
 pub use file_options::{FileOutcome, FtpOptions, check};
 pub use get::get;
+pub use listing_audit::Audit;
+pub use local_end::LocalEnd;
 pub use put::{Upload, put};
-pub use remote::{Audit, RemoteEntry, is_pattern, join, name_of, path_in, split, unparsed_text};
+pub use remote::{RemoteEntry, unparsed_text};
+pub use remote_path::{is_pattern, join, name_of, path_in, split};
 pub use run::{ConnectionSettings, FtpCredentials, Interrupt, run};
 pub use session_timing::CommandOffsets;
+pub use tcp_connection::{Canceller, TcpConnection};
+pub use transfer_result::TransferResult;

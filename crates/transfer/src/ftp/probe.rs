@@ -5,13 +5,15 @@
 //! file, the whole file is transferred. Received data is discarded; data that the probe itself
 //! wrote is compared with the written pattern. Files that the probe wrote are deleted afterwards.
 
+use super::arrival_log::ArrivalLog;
 use super::client::FtpClient;
 use super::connector::Connector;
-use super::data_transfer::{ArrivalLog, LocalEnd, TransferResult};
 use super::error::FtpError;
-use super::remote::{join, name_of};
+use super::local_end::LocalEnd;
+use super::remote_path::{join, name_of};
 use super::run::{self, ConnectionSettings, FtpCredentials, Interrupt};
 use super::session_timing::{CommandOffsets, Opening};
+use super::transfer_result::TransferResult;
 use crate::FailureClass;
 use crate::escaped;
 use crate::recorder::{Record, nanos};

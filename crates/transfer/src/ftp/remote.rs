@@ -5,17 +5,17 @@
 //! directory are left out.
 //!
 //! Listings of a tree include the names that Unix hides. If deletions depend on a listing, the
-//! listing is audited ([`Audit`]): the lines that could not be parsed are counted.
+//! listing is audited ([`Audit`](super::Audit)): the lines that could not be parsed are counted.
 
 use super::client::FtpClient;
 use super::error::FtpError;
+use super::remote_path::{is_pattern, join, name_of, split};
 use crate::escaped;
 use protocols::ftp::listing::{Entry, Kind, Pattern, UnknownLines};
 use protocols::ftp::user::{ListKind, Task};
 use protocols::ftp::{LocalName, Name, Reply, Timestamp};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
-use std::time::SystemTime;
 
 /// Maximum number of entries of a directory tree.
 const ENTRIES_MAX: usize = 1_000_000;
@@ -33,15 +33,6 @@ pub struct RemoteEntry {
     pub entry: Entry,
 }
 
-/// Audit of the listings on which deletions depend.
-#[derive(Clone, Debug, Default)]
-pub struct Audit {
-    /// Directory whose listing must succeed: a refusal does not count as an empty directory.
-    pub root: Vec<u8>,
-    /// Number of unparsed lines, names without a kind, and directories that were not entered.
-    pub uncertain: u64,
-}
-
 /// Answer of the server to a query for the facts of one path (MLST).
 enum Facts {
     Known(Box<Entry>),
@@ -49,55 +40,6 @@ enum Facts {
     Nothing,
     /// The server does not report facts.
     Unknown,
-}
-
-/// Converts bytes to a name that a command can carry.
-pub fn name_of(bytes: &[u8]) -> Result<Name, FtpError> {
-    Name::new(bytes).map_err(|_| {
-        let escaped = escaped(bytes);
-        FtpError::InvalidRequest(match bytes {
-            b"" => "no file name is given".to_owned(),
-            _ => format!("'{escaped}': FTP cannot transfer a file name that contains a line break"),
-        })
-    })
-}
-
-/// Returns `directory/name`.
-pub fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
-    match directory {
-        b"" => name.to_vec(),
-        _ if directory.ends_with(b"/") => [directory, name].concat(),
-        _ => [directory, b"/", name].concat(),
-    }
-}
-
-/// Returns the path of `name` in `directory`. An absolute name is returned unchanged.
-pub fn path_in(directory: &[u8], name: &[u8]) -> Vec<u8> {
-    if name.starts_with(b"/") { name.to_vec() } else { join(directory, name) }
-}
-
-/// Splits a path before its last component. The slash before the last component is dropped, except
-/// the slash of the root.
-pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
-    match path.iter().rposition(|&byte| byte == b'/') {
-        None => (b"", path),
-        Some(at) => {
-            let (directory, name) = path.split_at_checked(at).unwrap_or_default();
-            let directory = if directory.is_empty() { b"/" } else { directory };
-            (directory, name.get(1..).unwrap_or_default())
-        }
-    }
-}
-
-/// Returns whether a path contains a wildcard character (`*`, `?` or `[`).
-pub fn is_pattern(path: &[u8]) -> bool {
-    path.iter().any(|byte| matches!(byte, b'*' | b'?' | b'['))
-}
-
-/// Returns the wall-clock time in seconds.
-pub(super) fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Timestamp { seconds: i64::try_from(since.as_secs()).unwrap_or(0), nanos: 0 }
 }
 
 impl FtpClient {
@@ -570,18 +512,5 @@ pub fn unparsed_text(unparsed: &UnknownLines) -> Option<String> {
             "cannot parse {} lines of the listing, the first: '{example}'",
             records::format::count(count)
         )),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_is_split_before_its_last_component() {
-        assert_eq!(split(b"a/b/c"), (&b"a/b"[..], &b"c"[..]));
-        assert_eq!(split(b"/c"), (&b"/"[..], &b"c"[..]));
-        assert_eq!(split(b"c"), (&b""[..], &b"c"[..]));
-        assert_eq!((join(b"", b"c"), join(b"/", b"c")), (b"c".to_vec(), b"/c".to_vec()));
     }
 }

@@ -5,7 +5,7 @@
 
 use super::client::FtpClient;
 use super::error::FtpError;
-use super::remote::name_of;
+use super::remote_path::name_of;
 use crate::escaped;
 use crate::recorder::Record;
 use anyhow::{Context, anyhow};

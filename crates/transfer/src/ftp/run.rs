@@ -1,8 +1,8 @@
 //! Runs FTP operations: name lookup, host, runtime and signals.
 
+use super::arrival_log::ArrivalLog;
 use super::client_session::Shared;
 use super::connector::{CancellationToken, Connector};
-use super::data_transfer::ArrivalLog;
 use super::error::FtpError;
 use crate::recorder::TransferRecorder;
 use crate::url::{Url, UrlScheme};

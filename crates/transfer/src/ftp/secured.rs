@@ -1,6 +1,6 @@
 //! TLS on a data connection, in the thread that moves the data.
 
-use super::data_connection::TcpConnection;
+use super::tcp_connection::TcpConnection;
 use crate::recorder::DataTls;
 use carrier::{Progress, RecordLayer, TlsWrite};
 use std::io::{self, ErrorKind, Read, Write};

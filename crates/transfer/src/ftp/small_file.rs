@@ -1,13 +1,14 @@
 //! Transfer of a small file, or of a listing, over an unencrypted kernel socket, in the task of the
 //! session. Handing a small file to a thread and back costs more than moving its bytes.
 
-use super::data_transfer::{LocalEnd, TransferError, TransferResult, connection_lost};
-use super::session_timing::{FtpTransferStats, add_since};
+use super::local_end::LocalEnd;
+use super::transfer_result::{TransferError, TransferResult, connection_lost};
+use super::transfer_stats::{FtpTransferStats, add_since};
 use crate::recorder::timed;
 use os::clock::thread_cpu_time;
 use rustix::net::{Shutdown, shutdown};
 use std::fs::File;
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -93,7 +94,7 @@ impl SmallDownload {
         ended.stats.ended = Some(Instant::now());
         ended.stats.read_kernel_state(&self.stream);
         ended.stats.set_addresses(self.stream.local_addr().ok().zip(self.stream.peer_addr().ok()));
-        ended.store_content(self.local_end);
+        self.local_end.store_content(&mut ended);
         ended
     }
 
@@ -124,21 +125,6 @@ impl SmallDownload {
             if ended.has_enough {
                 return Ok(());
             }
-        }
-    }
-}
-
-impl TransferResult {
-    /// Returns a result without any transferred data.
-    pub(crate) fn empty() -> Self {
-        Self {
-            wire_bytes: 0,
-            file_bytes: 0,
-            memory: Vec::new(),
-            listing: None,
-            stats: FtpTransferStats::default(),
-            result: Ok::<(), (_, io::Error)>(()),
-            has_enough: false,
         }
     }
 }

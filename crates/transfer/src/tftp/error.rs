@@ -1,6 +1,6 @@
 //! Errors of TFTP transfers, and their messages.
 
-use super::transfer::TftpTransferStats;
+use super::transfer_stats::TftpTransferStats;
 use crate::FailureClass;
 use crate::escaped;
 use crate::local::is_out_of_space;

@@ -9,10 +9,12 @@ mod outbox;
 pub mod probe;
 mod transfer;
 mod transfer_record;
+mod transfer_stats;
 mod udp_transport;
 mod user;
 
 pub use error::TftpError;
-pub use transfer::{Stop, TftpOptions, TftpTransferStats, Transfer, TransferEngine};
+pub use transfer::{Stop, TftpOptions, Transfer, TransferEngine};
+pub use transfer_stats::TftpTransferStats;
 pub use udp_transport::UdpTransport;
 pub use user::{Operation, TftpReport, TransferSpec, run};

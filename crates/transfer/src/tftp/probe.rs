@@ -6,7 +6,8 @@
 //! cannot delete files; the file always has the same name.
 
 use super::error::TftpError;
-use super::transfer::{Stop, TftpTransferStats};
+use super::transfer::Stop;
+use super::transfer_stats::TftpTransferStats;
 use super::user::{Operation, TftpReport, TransferSpec, run};
 use crate::FailureClass;
 use crate::escaped;

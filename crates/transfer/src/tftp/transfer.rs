@@ -6,6 +6,7 @@
 
 use super::error::TftpError;
 use super::outbox::Outbox;
+use super::transfer_stats::TftpTransferStats;
 use super::udp_transport::UdpTransport;
 use crate::local::is_out_of_space;
 use crate::local::{LocalSource, PIECE_BYTES, ReadStatus, Sink};
@@ -17,8 +18,7 @@ use net::meter::{Account, Counter};
 use net::time::Duration;
 use os::datagram::Inbox;
 use protocols::tftp::{
-    AgreedParameters, Direction, ErrorCode, Event, Failure, Fault, Mode, Receiver, Sender,
-    UNKNOWN_TRANSFER_ID,
+    Direction, ErrorCode, Event, Failure, Fault, Mode, Receiver, Sender, UNKNOWN_TRANSFER_ID,
 };
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -78,32 +78,6 @@ pub struct TftpOptions {
     pub lingers: bool,
     /// Maximum size of a received file, in bytes.
     pub file_max_bytes: u64,
-}
-
-/// Statistics of a transfer so far.
-#[derive(Clone, Copy, Debug)]
-pub struct TftpTransferStats {
-    pub(crate) local: Option<SocketAddr>,
-    /// Remote address, with the port of the transfer.
-    pub(crate) remote: SocketAddr,
-    /// Direction, from the client's point of view.
-    pub direction: Direction,
-    /// Parameters that the peers agreed on; `None` before the first answer.
-    pub agreed: Option<AgreedParameters>,
-    /// Number of bytes of the file that have moved.
-    pub file_bytes: u64,
-    pub(crate) wire_bytes: u64,
-    /// Number of received datagrams.
-    pub datagrams_in: u64,
-    pub(crate) repeated_blocks: u64,
-    pub(crate) timeouts: u64,
-    /// Number of line endings that were converted, in netascii.
-    pub(crate) line_ends: Option<u64>,
-    pub(crate) first_byte: Option<Duration>,
-    /// Duration of the transfer.
-    pub total: Duration,
-    /// CPU time of the transfer's task, set at the end of the transfer.
-    pub cpu: Option<Duration>,
 }
 
 /// Handle that stops transfers of other tasks.

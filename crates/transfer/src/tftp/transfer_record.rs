@@ -4,7 +4,7 @@
 //! The real time of a transfer lasts from its first block to its end.
 
 use super::error::TftpError;
-use super::transfer::TftpTransferStats;
+use super::transfer_stats::TftpTransferStats;
 use crate::recorder::{Record, nanos};
 use protocols::tftp::{Direction, Mode};
 use records::transfer::{Command, Format, Outcome, Text, Type};

@@ -8,7 +8,8 @@
 //! 2347).
 
 use super::error::TftpError;
-use super::transfer::{Stop, TftpOptions, TftpTransferStats, Transfer, TransferEngine};
+use super::transfer::{Stop, TftpOptions, Transfer, TransferEngine};
+use super::transfer_stats::TftpTransferStats;
 use super::udp_transport::UdpTransport;
 use crate::escaped;
 use crate::local::{LocalSource, Sink};

@@ -1,9 +1,9 @@
 //! Start of a transfer: opens its file, and starts the task that moves the data.
 
 use super::{FtpSession, RunningTransfer, TaskResult};
-use crate::ftp::data::{self, DataTransfer, Payload};
+use crate::ftp::data::{self, DataTransfer};
 use crate::ftp::data_tls::DataTlsParameters;
-use crate::ftp::source::open;
+use crate::ftp::source::{Payload, open};
 use crate::ftp::transfer_stats::{self, ServerTransferStats};
 use crate::metered::Metered;
 use net::meter::Account;

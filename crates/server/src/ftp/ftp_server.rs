@@ -1,0 +1,198 @@
+//! State of the FTP server, which all sessions share.
+
+use super::configuration::FtpSettings;
+use super::default_tls::{DefaultTls, tls};
+use super::ftp_log::FtpEvent;
+use super::socket;
+use super::space::Space;
+use super::tickets;
+use crate::admission::Admission;
+use crate::fair_queue::{FairQueue, Limits, PASSWORD_CHECKS};
+use crate::log::Log;
+use crate::metered::Metered;
+use crate::traffic::{ProtocolTraffic, ServerProtocol};
+use crate::transfer_log::TransferLog;
+use anyhow::Result;
+use carrier::meters::MeterRegistry;
+use carrier::{BorrowedContext, EngineContext};
+use os::beneath::RootDir;
+use os::host::Host;
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Size of the read buffer. All sessions share one buffer, because only one session reads at a
+/// time.
+const SCRATCH_LEN: usize = 256 * 1024;
+
+/// File descriptors per session: two connections, a listener, a file, its directory and the root.
+const DESCRIPTORS_PER_SESSION: u64 = 6;
+
+/// Limits of PAM checks. Each check runs in a process of its own, which may wait for a directory
+/// server.
+const SYSTEM_CHECKS: Limits = Limits { running_max: 8, waiting_max: 64, waiting_per_source_max: 2 };
+
+/// Interval at which [`FtpServer::close`] checks whether all sessions have ended.
+const CLOSE_POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// FTP server.
+pub(crate) struct FtpServer {
+    pub(super) settings: RefCell<Rc<FtpSettings>>,
+    pub(super) is_root: bool,
+    pub(super) admission: RefCell<Admission>,
+    pub(super) context: RefCell<EngineContext>,
+    pub(super) scratch: RefCell<Vec<u8>>,
+    /// Queue of password checks, which run one at a time.
+    pub(super) checks: FairQueue,
+    /// Queue of PAM checks, separate from `checks`: a PAM module that hangs delays system users
+    /// only.
+    pub(super) system_checks: FairQueue,
+    /// Queue of hashes and other long operations on files.
+    pub(super) long_work: FairQueue,
+    /// Queue of listings of large directories.
+    pub(super) listings: FairQueue,
+    /// Queue of file copies for uploads that continue a file, and of mail messages being started.
+    pub(super) copies: FairQueue,
+    /// Root of anonymous users, while any of them is logged in.
+    pub(super) anonymous_root: RefCell<Weak<RootDir>>,
+    /// Quota usage of each root with a quota.
+    pub(super) spaces: RefCell<HashMap<(PathBuf, u64), Arc<Space>>>,
+    pub(super) tls: RefCell<Option<DefaultTls>>,
+    /// User-space host that carries the connections; `None` for the kernel's network stack.
+    pub(super) host: OnceCell<Host>,
+    /// Families of sessions: each session accepts the TLS tickets of the other sessions of its user
+    /// and address.
+    pub(super) families: RefCell<tickets::Families>,
+    /// Whether the server is shutting down.
+    pub(super) closing: watch::Sender<bool>,
+    /// Number of passive ports held by each source.
+    pub(super) port_shares: RefCell<HashMap<IpAddr, usize>>,
+    pub(super) log: Log,
+    pub(super) transfer_log: Rc<TransferLog>,
+}
+
+impl Metered for FtpServer {
+    fn engine_context(&self) -> &RefCell<EngineContext> {
+        &self.context
+    }
+}
+
+impl FtpServer {
+    /// Checks the roots and prepares TLS.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a root cannot be opened, or if TLS is required and not available.
+    pub(crate) fn new(
+        settings: FtpSettings,
+        log: Log,
+        transfer_log: Rc<TransferLog>,
+        registry: &Arc<MeterRegistry>,
+    ) -> Result<Self> {
+        settings.check_roots()?;
+        let sessions = u64::try_from(settings.rules.sessions_max).unwrap_or(u64::MAX);
+        let descriptors = sessions.saturating_mul(DESCRIPTORS_PER_SESSION).saturating_add(128);
+        if os::process::allow_descriptors(descriptors).is_err() {
+            let allowed = os::process::descriptors_max().unwrap_or(u64::MAX);
+            let sessions = (allowed / DESCRIPTORS_PER_SESSION).min(sessions);
+            log.write(&FtpEvent::FewDescriptors { allowed, sessions });
+        }
+        let tls = tls(&settings, log)?;
+        // Every session may wait in a queue; a waiting operation takes a few hundred bytes.
+        let queue = |running_max| {
+            FairQueue::new(Limits {
+                running_max,
+                waiting_max: settings.rules.sessions_max,
+                waiting_per_source_max: settings.rules.sessions_per_source_max,
+            })
+        };
+        let long_work = queue(1);
+        let listings = queue(1);
+        let copies = queue(2);
+        Ok(Self {
+            admission: RefCell::new(Admission::new(settings.rules.clone())),
+            settings: RefCell::new(Rc::new(settings)),
+            is_root: os::user::is_root(),
+            context: RefCell::new(EngineContext::published(registry, "FTP")?),
+            scratch: RefCell::new(vec![0; SCRATCH_LEN]),
+            checks: FairQueue::new(PASSWORD_CHECKS),
+            system_checks: FairQueue::new(SYSTEM_CHECKS),
+            long_work,
+            listings,
+            copies,
+            anonymous_root: RefCell::default(),
+            spaces: RefCell::default(),
+            tls: RefCell::new(tls),
+            host: OnceCell::new(),
+            families: RefCell::default(),
+            closing: watch::Sender::new(false),
+            port_shares: RefCell::default(),
+            log,
+            transfer_log,
+        })
+    }
+
+    pub(super) fn settings(&self) -> Rc<FtpSettings> {
+        Rc::clone(&self.settings.borrow())
+    }
+
+    /// Serves on `host` instead of the kernel's network stack. Must be called before
+    /// [`FtpServer::serve`].
+    pub(crate) fn use_host(&self, host: &Host) {
+        _ = self.host.set(socket::for_files(host));
+    }
+
+    pub(super) fn host(&self) -> Option<&Host> {
+        self.host.get()
+    }
+
+    /// Returns the number of connections that a user-space host needs for all sessions: per session
+    /// a control connection, a data connection, and a data connection that is closing.
+    pub(crate) fn connections_max(&self) -> usize {
+        self.settings().rules.sessions_max.saturating_mul(3)
+    }
+
+    /// Returns the number of open sessions and the counts since the start.
+    pub(crate) fn traffic(&self) -> ProtocolTraffic {
+        self.admission.borrow().traffic(ServerProtocol::Ftp)
+    }
+
+    /// Borrows the clock, the random number generator and the meter. Must not be held across an
+    /// await.
+    pub(super) fn context(&self) -> BorrowedContext<'_> {
+        BorrowedContext::from(&self.context)
+    }
+
+    /// Replaces the settings for new sessions and logins. Listeners and open sessions are not
+    /// affected.
+    pub(crate) fn reload(&self, settings: Result<FtpSettings>) {
+        let reload_result = settings.and_then(|settings| {
+            settings.check_roots()?;
+            let tls = tls(&settings, self.log)?;
+            Ok((settings, tls))
+        });
+        match reload_result {
+            Ok((settings, tls)) => {
+                self.admission.borrow_mut().set_rules(settings.rules.clone());
+                self.tls.replace(tls);
+                self.settings.replace(Rc::new(settings));
+                self.log.write(&FtpEvent::Reloaded);
+            }
+            Err(error) => self.log.write(&FtpEvent::NotReloaded { why: format!("{error:#}") }),
+        }
+    }
+
+    /// Closes all sessions; running transfers get a grace period.
+    pub(crate) async fn close(&self) {
+        self.closing.send_replace(true);
+        let until = tokio::time::Instant::now() + self.settings().grace_period;
+        while self.admission.borrow().sessions() > 0 && tokio::time::Instant::now() < until {
+            tokio::time::sleep(CLOSE_POLL_INTERVAL).await;
+        }
+    }
+}

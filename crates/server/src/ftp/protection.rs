@@ -1,0 +1,15 @@
+//! TLS policy of FTP sessions.
+
+use serde::Deserialize;
+
+/// TLS policy of sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protection {
+    /// TLS is not available.
+    Off,
+    /// Clients may use TLS.
+    Offered,
+    /// TLS is required for logins and for data connections.
+    Required,
+}

@@ -1,0 +1,145 @@
+//! State of the TFTP server: the running transfers and their limits.
+
+use super::configuration::TftpSettings;
+use super::running_transfer::RunningTransfer;
+use crate::admission::{Admission, AdmissionRefusal};
+use crate::log::Log;
+use crate::root::Rights;
+use crate::source::source;
+use crate::traffic::{ProtocolTraffic, ServerProtocol};
+use crate::transfer_log::TransferLog;
+use anyhow::{Context, Result};
+use carrier::meters::MeterRegistry;
+use os::beneath::RootDir;
+use os::host::Host;
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use transfer::tftp::UdpTransport;
+
+/// File descriptors per transfer: its socket, its file and its directory.
+const DESCRIPTORS_PER_TRANSFER: u64 = 3;
+
+/// Time for transfers to end when the server shuts down.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// TFTP server.
+pub(crate) struct TftpServer {
+    pub(super) settings: TftpSettings,
+    pub(super) root_dir: RootDir,
+    /// Whether the server runs as root. It then sends only files that every user may read.
+    pub(super) is_root: bool,
+    pub(super) admission: RefCell<Admission>,
+    /// Running transfers by the client's address and port.
+    pub(super) transfers: RefCell<HashMap<SocketAddr, Rc<RunningTransfer>>>,
+    pub(super) log: Log,
+    pub(super) transfer_log: Rc<TransferLog>,
+    /// Registry that displays the meters of the transfers.
+    pub(super) registry: Arc<MeterRegistry>,
+    /// User-space host that carries the transfers; `None` for the kernel's network stack.
+    pub(super) host: OnceCell<Host>,
+}
+
+impl TftpServer {
+    /// Opens the root.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the root is not a directory or not readable.
+    pub(crate) fn new(
+        settings: TftpSettings,
+        log: Log,
+        transfer_log: Rc<TransferLog>,
+        registry: &Arc<MeterRegistry>,
+    ) -> Result<Self> {
+        let root = settings.root.display();
+        let root_dir = RootDir::open(&settings.root)
+            .with_context(|| format!("cannot open root directory {root}"))?;
+        let descriptors = settings.transfers_max.saturating_mul(DESCRIPTORS_PER_TRANSFER);
+        // If the limit cannot be raised, fewer transfers are possible at once.
+        _ = os::process::allow_descriptors(descriptors.saturating_add(64));
+        if settings.rights != Rights::ReadOnly {
+            // Temporary files that cannot be removed only use disk space, so errors are ignored.
+            _ = root_dir.sweep(b"/");
+        }
+        Ok(Self {
+            admission: RefCell::new(Admission::new(settings.rules.clone())),
+            settings,
+            root_dir,
+            is_root: os::user::is_root(),
+            transfers: RefCell::default(),
+            log,
+            transfer_log,
+            registry: Arc::clone(registry),
+            host: OnceCell::new(),
+        })
+    }
+
+    /// Admits a transfer with `address` if a transfer slot is free or an unanswered transfer can be
+    /// displaced.
+    pub(super) fn admit(&self, address: IpAddr) -> Result<(), AdmissionRefusal> {
+        let admission_result = self.admission.borrow_mut().admit(address);
+        let same_source = match admission_result {
+            Err(AdmissionRefusal::Full) => None,
+            Err(AdmissionRefusal::SourceFull) => Some(source(address)),
+            admission_result => return admission_result,
+        };
+        match self.drop_oldest_unanswered(same_source) {
+            true => self.admission.borrow_mut().admit(address),
+            false => admission_result,
+        }
+    }
+
+    /// Ends the oldest unanswered transfer. If `of_source` is given, considers only transfers of
+    /// that source. Returns whether a transfer was ended.
+    fn drop_oldest_unanswered(&self, of_source: Option<IpAddr>) -> bool {
+        let mut transfers = self.transfers.borrow_mut();
+        let unanswered_transfers = transfers.iter().filter(|(from, running)| {
+            !running.has_answered.load(Ordering::Relaxed)
+                && of_source.is_none_or(|of| source(from.ip()) == of)
+        });
+        let oldest = unanswered_transfers
+            .min_by_key(|(_, running)| running.started_at)
+            .map(|(from, _)| *from);
+        let Some((from, running)) = oldest.and_then(|from| transfers.remove_entry(&from)) else {
+            return false;
+        };
+        running.is_displaced.set(true);
+        running.stop.request();
+        self.admission.borrow_mut().release(from.ip());
+        true
+    }
+
+    /// Serves on `host` instead of the kernel's network stack. Must be called before
+    /// [`TftpServer::serve`].
+    pub(crate) fn use_host(&self, host: &Host) {
+        _ = self.host.set(host.clone());
+    }
+
+    /// Returns a socket for a transfer with `peer`, at the local address `at` if it is known, or on
+    /// the user-space host.
+    pub(super) fn transport(&self, at: Option<IpAddr>, peer: SocketAddr) -> Result<UdpTransport> {
+        match self.host.get() {
+            Some(host) => UdpTransport::open(peer, Some(host)),
+            None => UdpTransport::kernel(at, peer).context("cannot open a UDP socket"),
+        }
+    }
+
+    /// Returns the number of running transfers and the counts since the start.
+    pub(crate) fn traffic(&self) -> ProtocolTraffic {
+        self.admission.borrow().traffic(ServerProtocol::Tftp)
+    }
+
+    /// Stops all transfers, and gives them time to notify their clients.
+    pub(crate) async fn close(&self) {
+        self.transfers.borrow().values().for_each(|running| running.stop.request());
+        let until = tokio::time::Instant::now() + CLOSE_TIMEOUT;
+        while !self.transfers.borrow().is_empty() && tokio::time::Instant::now() < until {
+            tokio::time::sleep(CLOSE_TIMEOUT / 50).await;
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! TCP connection of the kernel or of the user-space host that a thread reads and writes, and its
+//! cancellation from another thread.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+
+/// A TCP connection of the kernel or of the user-space host, read and written by a blocking thread.
+#[derive(Debug)]
+pub enum TcpConnection {
+    /// Socket of the kernel.
+    Kernel(TcpStream),
+    /// Stream of the user-space host.
+    Userspace {
+        /// The stream.
+        stream: os::host::Stream,
+        /// Runtime of the host.
+        runtime: Handle,
+        /// Notified when the transfer is cancelled.
+        cancelled: Arc<Notify>,
+    },
+}
+
+/// Cancels a data connection from another thread.
+#[derive(Debug)]
+pub enum Canceller {
+    /// Socket of the kernel.
+    Kernel(TcpStream),
+    /// Notifies the task or thread that moves the data.
+    Notify(Arc<Notify>),
+}
+
+impl Canceller {
+    pub(crate) fn cancel(&self) {
+        match self {
+            // A connection that has ended needs no shutdown.
+            Self::Kernel(stream) => _ = stream.shutdown(Shutdown::Both),
+            Self::Notify(cancelled) => cancelled.notify_one(),
+        }
+    }
+
+    /// Resets the connection, so that the peer cannot mistake a truncated file for a complete file.
+    /// Returns whether the reset succeeded. A reset fails while a thread is blocked in a call on
+    /// the connection.
+    pub(crate) fn reset(&self) -> bool {
+        self.socket().is_some_and(|socket| rustix::net::connect_unspec(socket).is_ok())
+    }
+
+    /// Returns the kernel socket of the connection, if the canceller holds the socket.
+    pub(crate) fn socket(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Kernel(stream) => Some(stream.as_fd()),
+            Self::Notify(_) => None,
+        }
+    }
+}
+
+impl TcpConnection {
+    /// Shuts down the sending direction.
+    pub(crate) fn shut_down(&mut self) -> io::Result<()> {
+        match self {
+            Self::Kernel(stream) => stream.shutdown(Shutdown::Write),
+            Self::Userspace { stream, runtime, .. } => runtime.block_on(stream.shutdown()),
+        }
+    }
+}
+
+impl Read for TcpConnection {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Kernel(stream) => stream.read(room),
+            Self::Userspace { stream, runtime, cancelled } => runtime.block_on(async {
+                tokio::select! {
+                    () = cancelled.notified() => Err(io::ErrorKind::ConnectionAborted.into()),
+                    read = stream.read(room) => read,
+                }
+            }),
+        }
+    }
+}
+
+impl Write for TcpConnection {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Kernel(stream) => stream.write(bytes),
+            Self::Userspace { stream, runtime, cancelled } => runtime.block_on(async {
+                tokio::select! {
+                    () = cancelled.notified() => Err(io::ErrorKind::ConnectionAborted.into()),
+                    written = stream.write(bytes) => written,
+                }
+            }),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
