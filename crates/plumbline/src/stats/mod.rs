@@ -7,6 +7,7 @@ mod export;
 mod filter;
 mod grid;
 mod knee;
+mod size_class;
 #[cfg(test)]
 mod tests;
 mod transfer_tables;
