@@ -10,7 +10,7 @@
 //! On a PDP-10, TYPE I means words of 36 bits (RFC 959 §3.1.1.3 lets the host define the image
 //! type). A client that treats such words as octets receives files that no local program can read.
 
-use super::ftp::{RequestedType, parse_requested_type, parse_word_format};
+use super::representation::{RequestedType, parse_requested_type, parse_word_format};
 use anyhow::{Context, Result, bail};
 use protocols::ftp::{ByteSize, Type, WordFormat};
 use serde::Deserialize;

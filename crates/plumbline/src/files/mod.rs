@@ -8,6 +8,7 @@ mod get_put;
 mod get_put_arguments;
 mod hosts;
 mod progress;
+mod representation;
 
 pub(crate) use ftp::account::credentials;
 pub(crate) use ftp::{

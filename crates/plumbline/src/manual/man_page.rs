@@ -3,8 +3,7 @@
 //! `clap_mangen` renders the sections up to the options. The remaining sections come from the table
 //! of pages.
 
-use super::PROGRAM;
-use super::pages::{Note, Page};
+use super::pages::{Note, PROGRAM, Page};
 use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, italic, roman};

@@ -1,7 +1,6 @@
 //! Markdown page of a command, for docs/commands.
 
-use super::PROGRAM;
-use super::pages::{ManualEntry, Note, Page};
+use super::pages::{ManualEntry, Note, PROGRAM, Page};
 use clap::{Arg, Command};
 use report::table::wrap;
 

@@ -10,12 +10,9 @@ use anyhow::{Context, Result};
 use clap::Command;
 use clap_complete::Shell;
 pub(crate) use pages::page;
-use pages::{PAGES, Page};
+use pages::{PAGES, PROGRAM, Page};
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// Name of the program, and of the page about all commands.
-const PROGRAM: &str = "plumb";
 
 /// Introduction of `plumb manual --help`.
 pub(crate) const ABOUT: &str = "\

@@ -6,6 +6,9 @@
 
 use crate::serve;
 
+/// Name of the program, and of the page about all commands.
+pub(super) const PROGRAM: &str = "plumb";
+
 /// Environment variable or file, and its meaning.
 pub(super) type ManualEntry = (&'static str, &'static str);
 

@@ -4,10 +4,10 @@
 //! predicted from those during a shorter output before it. Each model uses only observations that
 //! precede the predicted event.
 
+use super::circumstances::{Carrier, Circumstances};
 use super::concurrent_echo::EchoUnderLoad;
 use super::login_session::SessionResults;
 use super::observed_session::{self, echoes};
-use super::record::{Carrier, Circumstances};
 use super::screen_output::SCREENFUL_CELLS;
 use carrier::CarrierStatus;
 use records::measurement::Phases;

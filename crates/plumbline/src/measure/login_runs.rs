@@ -1,13 +1,15 @@
 //! Measured logins: over Telnet, with or without TLS, and over a serial line.
 
 use super::arguments::Arguments;
+use super::circumstances::{Carrier, Circumstances};
 use super::interrupt::Interrupts;
 use super::login_session::{Login, MeasureSession, SessionParameters, SessionResults};
+use super::nanoseconds::nanos;
 use super::outcome::{TryFailure, TryResults};
 use super::probe_login::{LoginProbe, ProbeParameters, ProbeResult, unusable_reason};
 use super::progress::ProgressLine;
 use super::prompt::Prompts;
-use super::record::{Carrier, Circumstances, measurement, nanos, waterfall};
+use super::record::{measurement, waterfall};
 use super::target::SerialTarget;
 use crate::exit::Failure;
 use anyhow::Result;

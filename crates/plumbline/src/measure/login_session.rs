@@ -18,9 +18,9 @@ use super::concurrent_echo::{EchoUnderLoad, KeysUnderLoad, PACED_KEYS, PacedKeys
 use super::console::{MeasureConsole, WaitTimes, Watch};
 use super::echo::{Echo, Keystroke, Progress};
 use super::long_output::{LongOutputs, SustainedEcho};
+use super::nanoseconds::nanos;
 use super::progress::ProgressLine;
 use super::prompt::{Prompt, Prompts, Wait};
-use super::record::nanos;
 use super::screen_output::{
     OutputRequest, OutputSource, ReceivedOutput, SCREENFUL_CELLS, SCREENFUL_COMMAND,
 };

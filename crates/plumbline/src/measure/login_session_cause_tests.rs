@@ -5,10 +5,11 @@
 //! sessions the verdict names each fault first. `crates/simulator/tests/causes` covers the faults
 //! that cannot be injected into a login or that need TLS.
 
+use super::circumstances::{Carrier, Circumstances};
 use super::login_session::{Login, MeasureSession, SessionParameters};
 use super::progress::ProgressLine;
 use super::prompt::Prompts;
-use super::record::{Carrier, Circumstances, measurement};
+use super::record::measurement;
 use carrier::{CarrierStatus, Outcome, Route, StreamSession};
 use impaired_path::{ImpairedPath, PathSettings};
 use net::Cx;

@@ -1,9 +1,10 @@
 //! Tests of the session against remote hosts that answer in virtual time.
 
+use super::circumstances::{Carrier, Circumstances};
 use super::login_session::{Login, MeasureSession, SessionParameters, SessionResults};
 use super::progress::ProgressLine;
 use super::prompt::{Prompt, Prompts};
-use super::record::{Carrier, Circumstances, measurement};
+use super::record::measurement;
 use super::target::SerialTarget;
 use super::timestamps::SpentTime;
 use carrier::{CarrierStatus, Outcome, Route, StreamSession};

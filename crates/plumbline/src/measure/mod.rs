@@ -10,6 +10,7 @@
 //! ```
 
 mod arguments;
+mod circumstances;
 mod command_response;
 mod concurrent_echo;
 mod console;
@@ -24,6 +25,7 @@ mod login_session_cause_tests;
 #[cfg(test)]
 mod login_session_tests;
 mod long_output;
+mod nanoseconds;
 mod observed;
 mod observed_session;
 mod outcome;
@@ -42,11 +44,12 @@ mod timestamps;
 mod transfers;
 
 pub(crate) use arguments::{ABOUT, Arguments};
+pub(crate) use circumstances::{Carrier, Circumstances};
 pub(crate) use interrupt::Interrupts;
 pub(crate) use login_session::{Login, MeasureSession, SessionParameters, SessionResults};
 pub(crate) use progress::ProgressLine;
 pub(crate) use prompt::Prompts;
-pub(crate) use record::{Carrier, Circumstances, measurement, waterfall};
+pub(crate) use record::{measurement, waterfall};
 
 use crate::exit::{self, Failure, print_error};
 use anyhow::{Context, Result};

@@ -3,7 +3,7 @@
 //! For file transfers, these are the events of the session at the client: commands with their
 //! replies, transfers with their data and TCP counters, and the transfer that ended the session.
 
-use super::record::nanos;
+use super::nanoseconds::nanos;
 use records::Measurement;
 use records::arrivals::Arrival;
 use records::measurement::NamedCause;

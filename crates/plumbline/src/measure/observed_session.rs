@@ -1,11 +1,12 @@
 //! Observations of a measured login, as the input of the verdict.
 
+use super::circumstances::Circumstances;
 use super::command_response::ResponseTimes;
 use super::concurrent_echo::EchoUnderLoad;
 use super::console::Watch;
 use super::echo::Keystroke;
 use super::login_session::SessionResults;
-use super::record::{Circumstances, nanos};
+use super::nanoseconds::nanos;
 use super::screen_output::ReceivedOutput;
 use super::timestamps::Rates;
 use carrier::CarrierStatus;

@@ -37,7 +37,7 @@ pub(super) fn observe(
     }
     let elapsed = clock.now() - Instant::ZERO;
     Ok(request_process_report(pid)
-        .map(|after| activity_between(&before, &after, super::record::nanos(elapsed)))
+        .map(|after| activity_between(&before, &after, super::nanoseconds::nanos(elapsed)))
         .map_err(|error| format!("{error:#}")))
 }
 

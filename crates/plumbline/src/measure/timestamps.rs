@@ -5,7 +5,7 @@
 //! layer. A timestamp from another clock would not show this. Time that is charged to no layer of
 //! plumb is waiting: for the remote host, the network or a CPU.
 
-use super::record::nanos;
+use super::nanoseconds::nanos;
 use net::Cx;
 use net::meter::{Account, Quantity, Work};
 use net::time::Duration;

@@ -2,10 +2,11 @@
 
 use super::arguments::Arguments;
 use super::forecast;
+use super::nanoseconds::nanos;
 use super::observed;
 use super::outcome::{TryFailure, TryResults};
 use super::progress::ProgressLine;
-use super::record::{empty_record, nanos};
+use super::record::empty_record;
 use super::schedule::sizes;
 use crate::exit::Failure;
 use crate::files::{credentials, print_message};

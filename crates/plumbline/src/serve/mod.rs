@@ -1,11 +1,11 @@
 //! `plumb serve`: arguments, the output of `--check` and `--hash-password`, and exit codes. The
 //! servers are in the crate `server`.
 
-mod serve_arguments;
 mod help;
+mod serve_arguments;
 
-pub(crate) use serve_arguments::Arguments;
 pub(crate) use help::ABOUT;
+pub(crate) use serve_arguments::Arguments;
 pub(crate) use server::examples;
 
 use crate::exit::{self, Failure};

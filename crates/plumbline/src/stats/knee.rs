@@ -5,7 +5,7 @@
 //! class and each larger class have at least four fifths of the combined rate of these classes. A
 //! class with fewer than three transfers is ignored.
 
-use super::transfer_tables::size_text;
+use super::size_class::size_text;
 use records::aggregate::Sum;
 use records::format;
 use records::store::{Key, Subset};

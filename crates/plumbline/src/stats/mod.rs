@@ -6,6 +6,7 @@
 mod export;
 mod filter;
 mod knee;
+mod size_class;
 #[cfg(test)]
 mod tests;
 mod transfer_tables;

@@ -1,7 +1,7 @@
 //! Batches of transfers: selection of the files, and transfers in parallel.
 
 use super::command_options::{ConnectionOptions, TransferArguments};
-use super::manage::print_names;
+use super::listing::print_names;
 use super::run_command::{ProgressDisplay, report_error, run_command};
 use crate::exit;
 use crate::files::get_put_arguments::{CommonOptions, Get, Links, Put};

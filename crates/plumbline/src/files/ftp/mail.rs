@@ -75,7 +75,7 @@ pub(crate) fn mail(arguments: &Mail) -> exit::Result {
         client.quit().await;
         if connection.json {
             let line = serde_json::json!({ "command": command_name, "file_bytes": text.len() });
-            super::manage::print(format!("{line}\n").as_bytes())?;
+            super::command_output::print(format!("{line}\n").as_bytes())?;
         } else if !connection.quiet {
             let bytes = count(u64::try_from(text.len()).unwrap_or(u64::MAX));
             print_message(&format!(

@@ -11,7 +11,7 @@
 
 use super::batch::{BatchItem, BatchOptions, make_remote_directory, run_batch};
 use super::command_options::{ConnectionOptions, host_transfer_options};
-use super::manage::print;
+use super::command_output::{change_as_json, print};
 use super::removal::{amount_text, check_named, confirm, remove_directory, remove_file};
 use super::rules::Rules;
 use super::run_command::{report_error, run_command};
@@ -520,7 +520,7 @@ fn print_plan(plan: &MirrorPlan, is_incoming: bool, is_json: bool) -> Result<(),
     let mut add = |action: &str, name: &[u8], is_directory: bool| {
         let suffix = if is_directory { "/" } else { "" };
         text.push_str(&match is_json {
-            true => format!("{}\n", as_json(action, name, is_directory)),
+            true => format!("{}\n", change_as_json(action, name, is_directory)),
             false => format!("{action} {}{suffix}\n", escaped(name)),
         });
     };
@@ -528,11 +528,6 @@ fn print_plan(plan: &MirrorPlan, is_incoming: bool, is_json: bool) -> Result<(),
     plan.directories.iter().for_each(|name| add("make", name, true));
     plan.files.iter().for_each(|name| add(transfer_action, name, false));
     print(text.as_bytes())
-}
-
-pub(super) fn as_json(action: &str, name: &[u8], is_directory: bool) -> serde_json::Value {
-    let kind = if is_directory { "directory" } else { "file" };
-    serde_json::json!({ "what": action, "name": String::from_utf8_lossy(name), "kind": kind })
 }
 
 /// Directories of a mirror, and the format of its output.
@@ -549,7 +544,9 @@ impl MirrorRun<'_> {
     /// Reports a deleted name.
     fn report_deleted(&self, name: &[u8], is_directory: bool) -> Result<(), FtpError> {
         if self.is_json {
-            return print(format!("{}\n", as_json("deleted", name, is_directory)).as_bytes());
+            return print(
+                format!("{}\n", change_as_json("deleted", name, is_directory)).as_bytes(),
+            );
         }
         if !self.is_quiet {
             print_message(&format!(

@@ -3,6 +3,8 @@
 pub(crate) mod account;
 mod batch;
 mod command_options;
+mod command_output;
+mod listing;
 mod mail;
 mod manage;
 mod mirror;
@@ -12,9 +14,7 @@ mod run_command;
 mod shell;
 
 pub(super) use batch::{get_files, put_files};
-pub(super) use command_options::{
-    ConnectionOptions, RequestedType, TransferArguments, parse_requested_type, parse_word_format,
-};
+pub(super) use command_options::{ConnectionOptions, TransferArguments};
 pub(crate) use mail::{MAIL_ABOUT, Mail, mail};
 pub(crate) use manage::{
     Cat, List, MakeDirectory, Move, Remove, cat, list, make_directory, move_file, remove,

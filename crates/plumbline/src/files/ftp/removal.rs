@@ -4,8 +4,7 @@
 //! would be removed. Like rm(1), plumb refuses such a path before it removes anything. The names to
 //! remove are first listed, counted, and confirmed on a terminal.
 
-use super::manage::print;
-use super::mirror::as_json;
+use super::command_output::{change_as_json, print};
 use crate::files::progress::print_message;
 use protocols::ftp::listing::{Entry, Kind};
 use protocols::ftp::user::Task;
@@ -179,7 +178,7 @@ impl Removal {
         for (path, is_directory) in &self.names {
             let end = if *is_directory { "/" } else { "" };
             text.push_str(&match options.is_json {
-                true => format!("{}\n", as_json("delete", path, *is_directory)),
+                true => format!("{}\n", change_as_json("delete", path, *is_directory)),
                 false => format!("delete {}{end}\n", escaped(path)),
             });
         }
@@ -251,7 +250,7 @@ pub(super) fn amount_text(names: &[(Vec<u8>, bool)]) -> String {
 /// Reports a removed name, if requested.
 fn report_removed(path: &[u8], is_directory: bool, options: RemoveOptions) -> Result<(), FtpError> {
     if options.is_json {
-        return print(format!("{}\n", as_json("deleted", path, is_directory)).as_bytes());
+        return print(format!("{}\n", change_as_json("deleted", path, is_directory)).as_bytes());
     }
     if options.is_verbose && !options.is_quiet {
         let end = if is_directory { "/" } else { "" };

@@ -2,7 +2,8 @@
 //! control characters have glyphs, and 0x9b ends a line. ESC displays the next control character as
 //! a glyph.
 
-use super::{SpecialKey, find, put};
+use super::character_table::{find, put};
+use super::special_key::SpecialKey;
 
 /// Glyphs of 0x00 to 0x1a.
 const GLYPHS: &str = "♥├🮇┘┤┐╱╲◢▗◣▝▘🮂▂▖♣┌─┼●▄▎┬┴▌└";

@@ -1,7 +1,7 @@
 //! CP437: the character set of the IBM PC. Bulletin boards use BEL, BS, TAB, LF, FF, CR and ESC as
 //! controls; the other control characters are displayed as the glyphs of the PC.
 
-use super::find;
+use super::character_table::find;
 
 /// Glyphs of the bytes 1 to 31.
 const LOW_GLYPHS: &str = "☺☻♥♦♣♠•◘○◙♂♀♪♫☼►◄↕‼¶§▬↨↑↓→←∟↔▲▼";

@@ -11,10 +11,15 @@
 //! cursor and set colors or inverse video with codes of their own (`petscii`, `atascii`).
 
 mod atascii;
+mod character_table;
 mod cp437;
 mod petscii;
+mod special_key;
 #[cfg(test)]
 mod tests;
+
+use character_table::put;
+use special_key::SpecialKey;
 
 /// Character set of a remote host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -86,19 +91,6 @@ pub(super) struct Encoder {
     /// An incomplete character or key sequence.
     pending: Vec<u8>,
     has_cr: bool,
-}
-
-/// A key of a modern terminal that is not a character.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SpecialKey {
-    Up,
-    Down,
-    Right,
-    Left,
-    Home,
-    Return,
-    Rubout,
-    Tab,
 }
 
 impl Encoder {
@@ -213,15 +205,4 @@ fn first_character(text: &[u8]) -> FirstElement {
         (None, Some(byte)) => FirstElement::Invalid(*byte),
         (None, None) => FirstElement::Incomplete,
     }
-}
-
-/// Appends a character to a UTF-8 text.
-fn put(character: char, text: &mut Vec<u8>) {
-    text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
-}
-
-/// Returns the byte of a character: its position in `table` plus `first`.
-fn find(character: char, table: &str, first: u8) -> Option<u8> {
-    let index = table.chars().position(|other| other == character)?;
-    first.checked_add(u8::try_from(index).ok()?)
 }

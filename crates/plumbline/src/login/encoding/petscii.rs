@@ -5,7 +5,8 @@
 //! Color codes, reverse video and cursor movements are converted to those of a modern terminal. A
 //! return ends reverse video, as on the Commodore 64.
 
-use super::{SpecialKey, find, put};
+use super::character_table::{find, put};
+use super::special_key::SpecialKey;
 
 /// Characters of 0xa0 to 0xbf in the set with graphics. In the other set, two of these characters
 /// differ.

@@ -225,6 +225,28 @@ pub(super) fn words(line: &str) -> (Vec<String>, usize) {
     (words, start)
 }
 
+/// Separates the flags from the other words; `None` if a flag is unknown.
+pub(super) fn split_flags<'a, 'w>(
+    words: &'w [&'a str],
+    known: &str,
+) -> Option<(String, &'w [&'a str])> {
+    let mut flags = String::new();
+    let mut rest = words;
+    while let [word, others @ ..] = rest
+        && let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty())
+    {
+        rest = others;
+        if letters == "-" {
+            break;
+        }
+        if !letters.chars().all(|letter| known.contains(letter)) {
+            return None;
+        }
+        flags.push_str(letters);
+    }
+    Some((flags, rest))
+}
+
 /// Returns a name in quotes if it needs quotes to be one word of a line.
 pub(super) fn quoted(name: &str) -> String {
     let is_plain = |letter: char| !letter.is_whitespace() && !matches!(letter, '"' | '\'');
@@ -272,6 +294,13 @@ mod tests {
         assert_eq!(words("get  'a b' \"c\"d ''").0, ["get", "a b", "cd", ""]);
         assert_eq!(CommandLine::parse(" quote  SITE a  'b' ").rest, "SITE a  'b'");
         assert_eq!(CommandLine::parse("!ls -l").words, ["!"]);
+    }
+
+    #[test]
+    fn flags_precede_names_and_end_at_two_hyphens() {
+        assert_eq!(split_flags(&["-c", "-f", "a"], "cf"), Some(("cf".to_owned(), &["a"][..])));
+        assert_eq!(split_flags(&["--", "-c"], "cf"), Some((String::new(), &["-c"][..])));
+        assert_eq!(split_flags(&["-x", "a"], "cf"), None);
     }
 
     #[test]

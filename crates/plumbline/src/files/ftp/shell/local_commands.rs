@@ -2,7 +2,8 @@
 //!
 //! A local command gets only text that the user has typed, never text that a server has sent.
 
-use super::super::manage::{line, print};
+use super::super::command_output::print;
+use super::super::listing::line;
 use super::ShellState;
 use crate::files::progress::print_message;
 use anyhow::Context;

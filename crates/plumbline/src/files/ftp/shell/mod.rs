@@ -18,12 +18,14 @@ mod settings_commands;
 mod transfer_commands;
 
 use super::command_options::{ConnectionOptions, host_transfer_options};
-use super::manage::{entries, line, print, print_file, rename, time_text};
+use super::command_output::print;
+use super::listing::{entries, line, time_text};
+use super::manage::{print_file, rename};
 use super::removal::{Removal, RemoveOptions, check_named, remove_directory};
 use super::run_command::{report_error, run_command_with};
 use crate::exit;
 use crate::files::progress::print_message;
-use commands::{CommandLine, Group, find, unknown_command_message};
+use commands::{CommandLine, Group, find, split_flags, unknown_command_message};
 use completion::CompletionNames;
 use os::beneath::Existing;
 use os::state_directory::state_directory;
@@ -41,7 +43,6 @@ use transfer::ftp::Interrupt;
 use transfer::ftp::{Connector, FtpClient};
 use transfer::ftp::{is_pattern, name_of, path_in, split, unparsed_text};
 use transfer::url::Url;
-use transfer_commands::split_flags;
 
 /// Introduction of `plumb ftp --help`.
 pub(crate) const SHELL_ABOUT: &str = "\

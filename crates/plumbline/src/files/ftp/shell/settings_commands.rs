@@ -1,12 +1,11 @@
 //! Transfer settings of the shell, and protocol commands that are sent unchanged.
 
-use super::super::command_options::RequestedType;
-use super::super::command_options::{
-    parse_mode, parse_requested_type, parse_structure, parse_word_format,
-};
-use super::super::manage::print;
+use super::super::command_output::print;
 use super::ShellState;
 use super::commands::{help, quote_replacement};
+use crate::files::representation::{
+    RequestedType, parse_mode, parse_requested_type, parse_structure, parse_word_format,
+};
 use protocols::ftp::user::Task;
 use protocols::ftp::{ByteSize, Representation, Type, WordFormat};
 use std::sync::atomic::Ordering;

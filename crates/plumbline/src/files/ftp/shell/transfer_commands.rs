@@ -1,6 +1,7 @@
 //! `get` and `put` of the shell, for one file or several files.
 
 use super::super::run_command::ProgressDisplay;
+use super::commands::split_flags;
 use super::{Answer, ShellState};
 use crate::files::progress::print_message;
 use os::beneath::Existing;
@@ -16,28 +17,6 @@ use transfer::ftp::{Destination, Download};
 use transfer::ftp::{FileOutcome, FtpOptions};
 use transfer::ftp::{RemoteEntry, is_pattern, join, split};
 use transfer::recorder::{Record, summary};
-
-/// Separates the flags from the other words; `None` if a flag is unknown.
-pub(super) fn split_flags<'a, 'w>(
-    words: &'w [&'a str],
-    known: &str,
-) -> Option<(String, &'w [&'a str])> {
-    let mut flags = String::new();
-    let mut rest = words;
-    while let [word, others @ ..] = rest
-        && let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty())
-    {
-        rest = others;
-        if letters == "-" {
-            break;
-        }
-        if !letters.chars().all(|letter| known.contains(letter)) {
-            return None;
-        }
-        flags.push_str(letters);
-    }
-    Some((flags, rest))
-}
 
 impl ShellState {
     /// Runs a transfer command; `None` if its arguments are wrong.
@@ -292,17 +271,5 @@ fn print_outcome(done: &str, path: &[u8], outcome: FileOutcome, record: &Record)
             print_message(&format!("{done} '{escaped}': {}", summary(&record.transfer)));
         }
         FileOutcome::AlreadyComplete => print_message(&format!("'{escaped}' is already complete")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn flags_precede_names_and_end_at_two_hyphens() {
-        assert_eq!(split_flags(&["-c", "-f", "a"], "cf"), Some(("cf".to_owned(), &["a"][..])));
-        assert_eq!(split_flags(&["--", "-c"], "cf"), Some((String::new(), &["-c"][..])));
-        assert_eq!(split_flags(&["-x", "a"], "cf"), None);
     }
 }
