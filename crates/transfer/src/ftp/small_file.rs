@@ -43,11 +43,13 @@ pub(super) fn send_small_file(stream: &TcpStream, file: &File) -> (u64, Option<T
         return (count, None);
     }
     let ended_at = Instant::now();
-    let mut stats = FtpTransferStats::default();
-    stats.first_byte = Some(began);
-    stats.ended = Some(ended_at);
-    stats.is_sending = true;
-    stats.cpu = thread_cpu_time().saturating_sub(cpu);
+    let mut stats = FtpTransferStats {
+        first_byte: Some(began),
+        ended: Some(ended_at),
+        is_sending: true,
+        cpu: thread_cpu_time().saturating_sub(cpu),
+        ..FtpTransferStats::default()
+    };
     stats.count_call();
     stats.set_addresses(stream.local_addr().ok().zip(stream.peer_addr().ok()));
     (

@@ -14,7 +14,7 @@ use crate::packet::{Packet, Pool};
 use crate::time::Instant;
 use alloc::vec::Vec;
 
-const CODE: Code = Code { ordinary_run: ordinary_run, escape };
+const CODE: Code = Code { ordinary_run, escape };
 
 fn escape(byte: u8) -> [u8; 2] {
     [ESC, byte.wrapping_sub(ESC)]
