@@ -14,6 +14,7 @@ mod layers;
 mod manifests;
 mod module_graph;
 mod paths;
+mod public_api;
 mod source;
 mod text;
 mod tuples;
@@ -63,6 +64,9 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Violation>> {
         add(&path, findings);
     }
     for (path, findings) in cycles::check(&sources) {
+        add(&path, findings);
+    }
+    for (path, findings) in public_api::check(root, &sources)? {
         add(&path, findings);
     }
     for source in sources {
