@@ -1,7 +1,8 @@
 //! Runs `plumb get` and `plumb put`.
 
 use super::ftp;
-use super::get_put_arguments::{CommonOptions, Get, Location, Put};
+use super::get_put_arguments::{CommonOptions, Get, Put};
+use super::location::Location;
 use super::progress::{Progress, print_message};
 use crate::exit::{self, Failure};
 use anyhow::{Result, anyhow};

@@ -1,11 +1,10 @@
 //! The arguments of `plumb get` and `plumb put`.
 
 use super::ftp::{ConnectionOptions, TransferArguments};
+use super::location::Location;
 use crate::heading;
 use anyhow::{Context, bail};
 use std::path::PathBuf;
-use std::str::FromStr;
-use transfer::url::Url;
 
 /// Introduction of `plumb get --help`.
 pub(crate) const GET_ABOUT: &str = "\
@@ -78,24 +77,6 @@ pub(super) enum Links {
     Follow,
     /// Skip all links
     Skip,
-}
-
-/// A local path or a URL.
-#[derive(Clone, Debug)]
-pub(super) enum Location {
-    Local(PathBuf),
-    Remote(Url),
-}
-
-impl FromStr for Location {
-    type Err = anyhow::Error;
-
-    fn from_str(text: &str) -> anyhow::Result<Self> {
-        if text.contains("://") {
-            return text.parse().map(Self::Remote);
-        }
-        Ok(Self::Local(PathBuf::from(text)))
-    }
 }
 
 /// Options of a transfer.

@@ -7,6 +7,7 @@ pub(crate) mod ftp;
 mod get_put;
 mod get_put_arguments;
 mod hosts;
+mod location;
 mod progress;
 mod representation;
 

@@ -2,9 +2,8 @@
 
 use super::emulated_terminal::Emulation;
 use super::encoding::Encoding;
-use super::predicted::Predict;
 use super::session_settings::{
-    Echo, Escape, LineEnd, LoginProtocol, LoginSettings, Mode, PromptStyle, TlsUse,
+    Echo, Escape, LineEnd, LoginProtocol, LoginSettings, Mode, Predict, PromptStyle, TlsUse,
 };
 use crate::address_families::AddressFamilyOptions;
 use crate::heading;

@@ -82,7 +82,7 @@ fn try_run(arguments: &Arguments, destination: &Destination) -> Result<exit::Res
         .context("cannot watch for changes of the window size")?;
     let mut login = Login::new(settings, terminal, connector.describe());
     login.logs = logs;
-    login.script = script;
+    login.input.set_script(script);
     let registry = MeterRegistry::new(format!("login {destination}"));
     // The login continues without meters if the socket cannot be created.
     let is_published = login.settings.is_interactive && !arguments.no_meters_socket;
@@ -92,7 +92,7 @@ fn try_run(arguments: &Arguments, destination: &Destination) -> Result<exit::Res
         let mut context = EngineContext::published(&registry, "login")?;
         match connector.attempt(login, &mut context)? {
             AttemptResult::Ended(ended, _) if ended.stage == Stage::Reconnect => {
-                say(&format!("Reconnecting to {}.", ended.peer));
+                say(&format!("Reconnecting to {}.", ended.status.peer()));
                 login = ended.for_reconnect();
             }
             AttemptResult::Ended(mut ended, outcome) => {
@@ -244,7 +244,7 @@ impl Connector<'_> {
             _ if arguments.tls == TlsUse::Never => MaybeTls::on_request(login, None, timeout),
             _ => {
                 let trust = trust()?;
-                login.has_used_tls_before = trust.is_known();
+                login.protocol.start_tls.set_used_before(trust.is_known());
                 MaybeTls::on_request(login, Some(trust), timeout)
             }
         };
@@ -266,7 +266,7 @@ impl Connector<'_> {
             address,
         } = call;
         login.leave_display(&mut context.cx());
-        if login.screen.is_in_line() && self.is_verbose {
+        if login.display.screen.is_in_line() && self.is_verbose {
             say("");
         }
         if let Some(refusal) = refusal.map(|refusal| refusal.to_string()).or(login.refusal.take()) {
@@ -298,7 +298,7 @@ impl Connector<'_> {
     ) -> Result<AttemptResult> {
         let EndedSession { session: mut login, outcome, .. } = call?;
         login.leave_display(&mut context.cx());
-        if login.screen.is_in_line() && self.is_verbose {
+        if login.display.screen.is_in_line() && self.is_verbose {
             say("");
         }
         Ok(AttemptResult::Ended(Box::new(login), outcome))
@@ -315,7 +315,7 @@ impl Connector<'_> {
         if let Some(failure) = login.logs.take_failure() {
             say(&format!("plumb: {failure}"));
         }
-        match login.script_end.take() {
+        match login.input.take_script_end() {
             Some((code, why)) if code != 0 || why.is_some() => {
                 if let Some(why) = why {
                     exit::print_error(&anyhow::Error::msg(why));
@@ -356,7 +356,7 @@ fn with_address(target: &HostTarget, address: SocketAddr) -> HostTarget {
 
 /// Returns a message with the closing side, the duration and the traffic of the session.
 fn closing_message(outcome: Outcome, login: &Login, context: &EngineContext) -> String {
-    let traffic = login.traffic;
+    let traffic = login.status.traffic();
     let now = context.clock.now();
     let open_time = traffic.opened_at.map_or(Duration::ZERO, |opened_at| now - opened_at);
     let closing_side = if outcome == Outcome::LocalClosed { "here" } else { "by the remote host" };

@@ -1,13 +1,15 @@
 //! Tests of local line editing at the request of a server. The server is plumbline's own Telnet
 //! engine.
 
+use super::super::protocol::linemode_state::FLUSH_TIMEOUT;
 use super::super::session_settings::LoginSettings;
 use super::super::terminal_input::LocalTerminal;
 use super::*;
 use carrier::EngineContext;
 use net::application::Stream;
 use protocols::telnet::{
-    Event, LinemodeEvent, OptionSet, ServerSettings, SpecialCharacter, Telnet,
+    Event, LinemodeEvent, LinemodeMode, OptionCode, OptionSet, ServerSettings, Side, SlcFunction,
+    SpecialCharacter, Telnet,
 };
 
 /// A client and a server that requests local line editing.
@@ -25,7 +27,7 @@ impl Fixture {
         let settings = LoginSettings { is_interactive: true, ..LoginSettings::default() };
         let mut login =
             Login::new(settings, LocalTerminal::new(false).unwrap(), "the test".to_owned());
-        login.window = (80, 24);
+        login.display.set_window((80, 24));
         login.begin(&mut context.cx());
         let allowed_options = OptionSet::of(&[OptionCode::LINEMODE, OptionCode::ECHO]);
         let server =
@@ -80,7 +82,7 @@ impl Fixture {
     }
 
     fn shown(&self) -> String {
-        String::from_utf8_lossy(&self.login.screen.queued_text()).into_owned()
+        String::from_utf8_lossy(&self.login.display.screen.queued_text()).into_owned()
     }
 }
 

@@ -1,10 +1,11 @@
 //! Local echo prediction of a session: all output for the screen passes through the predictor.
 
-use super::session::Login;
+use super::screen::Screen;
+use super::session_settings::Predict;
 use net::Cx;
 use net::time::{Duration, Instant};
-use protocols::telnet::{OptionCode, Side};
 use protocols::terminal::prediction::{Mode, Predictor};
+use std::collections::VecDeque;
 
 /// Echo time below which the prediction is disabled after [`FAST_ECHOES_MIN`] confirmed echoes. A
 /// prediction of such fast echoes has no visible benefit, and takes a tenth of the CPU time of a
@@ -15,96 +16,79 @@ const FAST_ECHOES_MIN: u64 = 16;
 /// dropped.
 const SENT_POSITIONS_MAX: usize = 128;
 
-/// Whether the echo of typed keys is predicted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Predict {
-    /// Never.
-    Never,
-    /// If the echo takes longer than 30 ms; disabled after sixteen echoes of less than 10 ms.
-    #[default]
-    Auto,
-    /// Whenever the remote host echoes.
-    Always,
+/// Echo predictor of a session, if it is enabled.
+#[derive(Default)]
+pub(super) struct EchoPrediction {
+    predictor: Option<Predictor>,
+    /// Positions in the sent stream, each with the number of the last key sent before it; empty
+    /// unless the remote host acknowledges echoes.
+    sent_positions: VecDeque<(u64, u64)>,
 }
 
-impl From<Predict> for Mode {
-    fn from(predict: Predict) -> Self {
-        match predict {
-            Predict::Auto => Self::Auto,
-            Predict::Always => Self::Always,
-            Predict::Never => Self::Never,
+impl EchoPrediction {
+    /// Enables the prediction with this mode and window size, or disables it.
+    pub(super) fn begin(&mut self, parameters: Option<(Predict, (u16, u16))>) {
+        self.predictor = parameters
+            .map(|(predict, (columns, rows))| Predictor::new(predict.into(), columns, rows));
+    }
+
+    /// Returns the predictor, if it is enabled.
+    pub(super) fn predictor(&self) -> Option<&Predictor> {
+        self.predictor.as_ref()
+    }
+
+    /// Excludes the last `rows` rows of the window from prediction.
+    pub(super) fn reserve_rows(&mut self, rows: u16) {
+        if let Some(predictor) = &mut self.predictor {
+            predictor.reserve_rows(rows);
         }
     }
-}
 
-impl Login {
-    /// Starts the prediction if the session is interactive.
-    pub(super) fn begin_prediction(&mut self) {
-        let (columns, rows) = self.window;
-        let predictor = || Predictor::new(self.settings.predict.into(), columns, rows);
-        // A Heath-19 echoes and moves its cursor differently.
-        let is_heath19 = self.settings.emulation.is_heath19();
-        let is_wanted = self.settings.is_interactive && !is_heath19;
-        self.predictor = is_wanted.then(predictor);
-        self.reserve_status_row();
-    }
-
-    /// Excludes the status line from prediction.
-    pub(super) fn reserve_status_row(&mut self) {
-        // A window of one row has no status line.
-        let has_status_row = self.settings.has_status_line && self.window.1 > 1;
+    /// Sets the columns and rows of the window.
+    pub(super) fn resize(&mut self, (columns, rows): (u16, u16)) {
         if let Some(predictor) = &mut self.predictor {
-            predictor.reserve_rows(has_status_row.into());
+            predictor.resize(columns, rows);
         }
     }
 
     /// Sets the prediction mode.
-    pub(super) fn set_prediction(&mut self, predict: Predict, cx: &mut Cx<'_>) {
-        self.settings.predict = predict;
-        self.request_acknowledgments(predict != Predict::Never && self.predictor.is_some(), cx);
+    pub(super) fn set_mode(&mut self, predict: Predict) {
         if let Some(predictor) = &mut self.predictor {
             predictor.set_mode(predict.into());
         }
     }
 
-    /// Predicts the echo of keys that the remote host is expected to echo.
-    pub(super) fn predict(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
-        let Some(predictor) = &mut self.predictor else { return };
+    /// Predicts the echo of keys that the remote host is expected to echo. Returns `true` if the
+    /// echo is so fast that the setting `predict` disables the prediction.
+    pub(super) fn typed(&mut self, keys: &[u8], predict: Predict, cx: &mut Cx<'_>) -> bool {
+        let Some(predictor) = &mut self.predictor else { return false };
         predictor.typed(keys, cx);
         let is_echo_fast = predictor.round_trip().is_some_and(|time| time < FAST_ECHO_LIMIT)
             && predictor.statistics().confirmed >= FAST_ECHOES_MIN;
-        if is_echo_fast && self.settings.predict == Predict::Auto {
+        let is_disabled = is_echo_fast && predict == Predict::Auto;
+        if is_disabled {
             predictor.set_mode(Mode::Never);
-            self.request_acknowledgments(false, cx);
         }
+        is_disabled
     }
 
-    /// Requests that the remote host acknowledge echoes, or that it stop doing so.
-    fn request_acknowledgments(&mut self, wants: bool, cx: &mut Cx<'_>) {
-        // Ignored: without this option, the prediction uses timing marks.
-        _ = self.telnet.ask(Side::Remote, OptionCode::ECHO_ACKNOWLEDGMENT, wants, cx);
+    /// Discards the positions of keys in the sent stream.
+    pub(super) fn clear_sent_positions(&mut self) {
         self.sent_positions.clear();
-    }
-
-    fn has_acknowledgments(&self) -> bool {
-        self.telnet.is_enabled(Side::Remote, OptionCode::ECHO_ACKNOWLEDGMENT)
     }
 
     /// Records the current position in the sent stream for the last key, so that an acknowledgment
     /// of its echo can be matched to the key.
-    pub(super) fn record_sent_position(&mut self) {
-        if self.predictor.is_some() && self.has_acknowledgments() {
-            if self.sent_positions.len() >= SENT_POSITIONS_MAX {
-                self.sent_positions.pop_front();
-            }
-            let last_key = self.predictor.as_ref().map_or(0, Predictor::last_key);
-            self.sent_positions.push_back((self.telnet.sent_position(), last_key));
+    pub(super) fn record_sent_position(&mut self, position: u64) {
+        if self.sent_positions.len() >= SENT_POSITIONS_MAX {
+            self.sent_positions.pop_front();
         }
+        let last_key = self.predictor.as_ref().map_or(0, Predictor::last_key);
+        self.sent_positions.push_back((position, last_key));
     }
 
-    /// Processes the remote host's acknowledgment that the echo of all bytes before `position` was
-    /// sent.
-    pub(super) fn echo_acknowledged(&mut self, position: u64, cx: &mut Cx<'_>) {
+    /// Returns the last key before `position` in the sent stream, and discards its position.
+    pub(super) fn take_last_key_before(&mut self, position: u64) -> Option<u64> {
         let mut last_key = None;
         while let Some(&(sent, key)) = self.sent_positions.front()
             && sent <= position
@@ -112,37 +96,31 @@ impl Login {
             last_key = Some(key);
             self.sent_positions.pop_front();
         }
-        if let Some(last_key) = last_key {
-            // The acknowledgment covers all text received before it, so that text, including the
-            // text of an emulated terminal, passes through the predictor first.
-            self.render();
-            self.predict_pending_output(cx);
-            if let Some(predictor) = &mut self.predictor {
-                predictor.echo_acknowledged(last_key, cx);
-            }
+        last_key
+    }
+
+    /// Processes the acknowledgment of the echoes up to that of `last_key`.
+    pub(super) fn echo_acknowledged(&mut self, last_key: u64, cx: &mut Cx<'_>) {
+        if let Some(predictor) = &mut self.predictor {
+            predictor.echo_acknowledged(last_key, cx);
         }
     }
 
-    /// Sends a timing mark (RFC 860) after the keys, if its answer is useful for the prediction:
-    /// the answer shows that the remote host has read the keys.
-    pub(super) fn request_timing_mark(&mut self, cx: &mut Cx<'_>) {
-        if self.has_acknowledgments() {
-            return;
-        }
-        let Some(predictor) = self.predictor.as_mut().filter(|it| it.wants_timing_mark()) else {
-            return;
-        };
-        // The request fails if the output queue is full. The mark is then not sent: it would
-        // overtake the keys that did not fit into the queue.
-        if self.telnet.is_enabled(Side::Remote, OptionCode::ECHO)
-            && self.telnet.ask(Side::Remote, OptionCode::TIMING_MARK, true, cx).is_ok()
-        {
+    /// Returns whether the answer to a timing mark is useful: it shows that the remote host has
+    /// read the keys.
+    pub(super) fn wants_timing_mark(&self) -> bool {
+        self.predictor.as_ref().is_some_and(Predictor::wants_timing_mark)
+    }
+
+    /// Records that a timing mark was sent after the keys.
+    pub(super) fn timing_mark_sent(&mut self, cx: &mut Cx<'_>) {
+        if let Some(predictor) = &mut self.predictor {
             predictor.timing_mark_sent(cx);
         }
     }
 
     /// Processes the answer to the timing mark.
-    pub(super) fn on_timing_mark(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn timing_mark_answered(&mut self, cx: &mut Cx<'_>) {
         if let Some(predictor) = &mut self.predictor {
             predictor.timing_mark_answered(cx);
         }
@@ -150,35 +128,26 @@ impl Login {
 
     /// Discards the outstanding predictions, because the remote host will echo these keys or the
     /// next keys differently.
-    pub(super) fn interrupt_prediction(&mut self) {
+    pub(super) fn interrupt(&mut self) {
         if let Some(predictor) = &mut self.predictor {
             predictor.interrupt();
         }
     }
 
     /// Notifies the predictor that the local host itself has written to the screen.
-    pub(super) fn on_local_output(&mut self) {
+    pub(super) fn other_output_written(&mut self) {
         if let Some(predictor) = &mut self.predictor {
             predictor.other_output_written();
         }
     }
 
-    /// Reports the new window size to the predictor.
-    pub(super) fn resize_prediction(&mut self) {
-        let (columns, rows) = self.window;
-        if let Some(predictor) = &mut self.predictor {
-            predictor.resize(columns, rows);
-        }
-        self.reserve_status_row();
-    }
-
     /// Returns the time at which displayed predictions must be checked again.
-    pub(super) fn prediction_deadline(&self) -> Option<Instant> {
+    pub(super) fn deadline(&self) -> Option<Instant> {
         self.predictor.as_ref().and_then(Predictor::deadline)
     }
 
     /// Checks overdue predictions.
-    pub(super) fn run_prediction(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn run(&mut self, cx: &mut Cx<'_>) {
         if let Some(predictor) = &mut self.predictor
             && predictor.deadline().is_some_and(|deadline| deadline <= cx.now)
         {
@@ -186,20 +155,18 @@ impl Login {
         }
     }
 
-    /// Passes pending output through the predictor, which adds its own output.
-    pub(super) fn predict_pending_output(&mut self, cx: &mut Cx<'_>) {
+    /// Passes pending output of `screen` through the predictor, which adds its own output.
+    pub(super) fn pass(&mut self, screen: &mut Screen, cx: &mut Cx<'_>) {
         if let Some(predictor) = &mut self.predictor {
-            self.screen.pass(predictor, cx);
+            screen.pass(predictor, cx);
         }
     }
 
-    /// Ends the prediction: removes unconfirmed predictions and resets the terminal modes that the
-    /// remote host has set.
-    pub(super) fn end_prediction(&mut self, cx: &mut Cx<'_>) {
-        self.interrupt_prediction();
-        self.predict_pending_output(cx);
+    /// Ends the prediction and removes the unconfirmed predictions from `screen`.
+    pub(super) fn end(&mut self, screen: &mut Screen, cx: &mut Cx<'_>) {
+        self.interrupt();
+        self.pass(screen, cx);
         self.predictor = None;
-        self.screen.restore();
     }
 }
 

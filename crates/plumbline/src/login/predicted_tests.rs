@@ -194,7 +194,7 @@ impl Client {
         let settings = LoginSettings { is_interactive: true, predict, ..LoginSettings::default() };
         let mut login =
             Login::new(settings, LocalTerminal::new(false).unwrap(), "the test".to_owned());
-        login.window = SIZE;
+        login.display.set_window(SIZE);
         let mut client = Self {
             login,
             screen: Terminal::new(SIZE.0, SIZE.1),
@@ -217,8 +217,8 @@ impl Client {
     /// loop.
     fn flush(&mut self) {
         self.with(|login, cx| login.prepare_output(cx));
-        let bytes = self.login.screen.queued_text();
-        self.login.screen.clear();
+        let bytes = self.login.display.screen.queued_text();
+        self.login.display.screen.clear();
         let mut cx = Cx { now: self.now, rng: &mut self.rng, meter: &mut self.meter };
         self.screen.receive(&bytes, &mut cx);
         self.written.extend(bytes);
@@ -229,7 +229,7 @@ impl Client {
     }
 
     fn statistics(&self) -> Statistics {
-        self.login.predictor.as_ref().map(|it| it.statistics()).unwrap_or_default()
+        self.login.display.prediction.predictor().map(|it| it.statistics()).unwrap_or_default()
     }
 }
 
@@ -456,7 +456,8 @@ proptest! {
                 client.with(|login, cx| login.receive(&piece, cx));
                 client.flush();
             }
-            prop_assert!(client.login.sent_positions.len() <= super::SENT_POSITIONS_MAX);
+            let positions = &client.login.display.prediction.sent_positions;
+            prop_assert!(positions.len() <= super::SENT_POSITIONS_MAX);
         }
         client.now = client.now + Duration::from_secs(20);
         client.with(|login, cx| login.run(cx));

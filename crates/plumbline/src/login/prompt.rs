@@ -4,16 +4,15 @@
 //! the prompt is displayed again. An empty line continues the session. The terminal stays in raw
 //! mode, and the command line is edited locally.
 
-use super::line_editor::{EditingKeys, KeyEffect, LineEditor};
+use super::line_editor::{EditingKeys, KeyEffect};
 use super::paging::WrappedText;
 use super::prompt_command::{Command, HELP, LETTERS_HELP, SendArgument, Setting, ToggleArgument};
 use super::session::{Login, Stage};
-use super::session_settings::{Echo, LineEnd, Mode, PromptStyle};
+use super::session_settings::{Echo, LineEnd, Mode, Predict, PromptStyle};
 use super::status_page;
 use carrier::CarrierStatus;
 use net::Cx;
 use net::meter::Account;
-use net::time::Instant;
 use protocols::telnet::{Command as TelnetCommand, EndOfLine, OptionCode, Side};
 
 const PROMPT: &[u8] = b"plumb> ";
@@ -24,36 +23,16 @@ const END_OF_FILE: u8 = 0x04;
 /// ^Z suspends the process.
 const SUSPEND: u8 = 0x1a;
 
-/// Destination of typed keys.
-#[derive(Debug)]
-pub(super) enum KeyTarget {
-    /// The remote host.
-    Session,
-    /// The command line of the prompt.
-    Prompt(LineEditor),
-    /// plumb, which runs the next key as a single-letter command.
-    Letter,
-}
-
-/// A pending request for the status of the connection.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct StatusRequest {
-    /// Time of the request.
-    pub(super) now: Instant,
-    /// Ticks charged to each account of the meter at the time of the request.
-    pub(super) accounts: [u64; Account::COUNT],
-}
-
 impl Login {
     /// Processes the escape character.
     pub(super) fn escape(&mut self) {
-        self.interrupt_prediction();
+        self.display.prediction.interrupt();
         match self.settings.keys {
-            PromptStyle::Letters => self.key_target = KeyTarget::Letter,
+            PromptStyle::Letters => self.input.await_letter(),
             PromptStyle::Prompt => {
-                self.key_target = KeyTarget::Prompt(LineEditor::default());
-                self.screen.hold();
-                self.free_prompt_row();
+                self.input.open_prompt();
+                self.display.screen.hold();
+                self.display.free_prompt_row();
                 self.show_prompt();
             }
         }
@@ -61,30 +40,28 @@ impl Login {
 
     /// Displays the prompt and the typed text on a separate line.
     pub(super) fn show_prompt(&mut self) {
-        let KeyTarget::Prompt(line) = &self.key_target else { return };
+        let Some(line) = self.input.prompt_line() else { return };
         let mut text = Vec::new();
-        if self.screen.is_in_line() {
+        if self.display.screen.is_in_line() {
             text.extend_from_slice(b"\r\n");
         }
         text.extend_from_slice(PROMPT);
         line.show(&EditingKeys::UNIX, &mut text);
-        self.screen.put(&text);
+        self.display.screen.put(&text);
     }
 
     /// Processes one key that is not sent to the remote host.
     pub(super) fn process_prompt_key(&mut self, key: u8, cx: &mut Cx<'_>) {
-        let KeyTarget::Prompt(line) = &mut self.key_target else {
-            self.key_target = KeyTarget::Session;
+        let mut echo = Vec::new();
+        let Some((key_effect, is_empty)) = self.input.edit_prompt(key, &mut echo) else {
+            self.input.return_to_session();
             return self.run_letter_command(key, cx);
         };
-        let mut echo = Vec::new();
-        let key_effect = line.process_key(key, &EditingKeys::UNIX, &mut echo);
-        let is_empty = line.is_empty();
-        self.screen.put(&echo);
+        self.display.screen.put(&echo);
         match key_effect {
             KeyEffect::Processed => {}
             KeyEffect::LineComplete => {
-                let line = take_line(&mut self.key_target);
+                let line = self.input.take_prompt_line();
                 self.execute(&line, cx);
             }
             KeyEffect::Control(END_OF_FILE) if is_empty => self.stage = Stage::LocalClosed,
@@ -92,16 +69,16 @@ impl Login {
             KeyEffect::Control(control)
                 if control == CANCEL || Some(control) == self.settings.escape.0 =>
             {
-                self.screen.put(b"\r\n");
+                self.display.screen.put(b"\r\n");
                 self.return_to_session();
             }
-            KeyEffect::Control(_) => self.screen.put(b"\x07"),
+            KeyEffect::Control(_) => self.display.ring(),
         }
     }
 
     fn execute(&mut self, line: &str, cx: &mut Cx<'_>) {
         match Command::parse(line) {
-            Ok(Command::Status) => return self.request_status(cx),
+            Ok(Command::Status) => return self.status.request(cx),
             Ok(Command::Help) => return self.show_help(),
             Err(error) => return self.show_message(&error.to_string()),
             Ok(Command::Suspend) => return self.suspend(cx),
@@ -110,7 +87,7 @@ impl Login {
             Ok(Command::Return) => {}
             Ok(Command::Send(argument)) => {
                 if !self.send_command(argument, cx) {
-                    return self.show_message(match self.is_telnet() {
+                    return self.show_message(match self.protocol.is_telnet() {
                         true => "The remote host accepts no data at present: try again later.",
                         false => "This command needs Telnet, which this connection does not use.",
                     });
@@ -133,21 +110,21 @@ impl Login {
             b'E' => self.set(Setting::Mode(Mode::Line), cx),
             b'l' => self.settings.echo = Echo::Local,
             b'r' => self.settings.echo = Echo::Remote,
-            b's' => self.request_status(cx),
+            b's' => self.status.request(cx),
             b'x' => self.send_line_now(cx),
             b'?' => self.show_help(),
             SUSPEND => self.suspend(cx),
             key if Some(key) == self.settings.escape.0 => {
                 _ = self.send_command(SendArgument::Escape, cx);
             }
-            _ => self.screen.put(b"\x07"),
+            _ => self.display.ring(),
         }
     }
 
     /// Sends a command; returns `false` if the connection cannot accept the command.
     fn send_command(&mut self, argument: SendArgument, cx: &mut Cx<'_>) -> bool {
         match (argument, self.settings.escape.0) {
-            (SendArgument::Telnet(command), _) => self.queue_command(command, cx),
+            (SendArgument::Telnet(command), _) => self.protocol.queue_command(command, cx),
             (SendArgument::Escape, Some(key)) => {
                 self.send(&[key], cx);
                 true
@@ -171,6 +148,19 @@ impl Login {
         }
     }
 
+    fn set_prediction(&mut self, predict: Predict, cx: &mut Cx<'_>) {
+        self.settings.predict = predict;
+        let is_enabled = self.display.prediction.predictor().is_some();
+        self.request_acknowledgments(predict != Predict::Never && is_enabled, cx);
+        self.display.prediction.set_mode(predict);
+    }
+
+    fn toggle_status_line(&mut self, cx: &mut Cx<'_>) {
+        self.settings.has_status_line = !self.settings.has_status_line;
+        self.display.change_status_line(&self.settings, cx);
+        self.fit_screen(cx);
+    }
+
     fn toggle(&mut self, argument: ToggleArgument, cx: &mut Cx<'_>) {
         match argument {
             ToggleArgument::LocalEcho => {
@@ -184,12 +174,12 @@ impl Login {
             ToggleArgument::Inspect => {
                 self.settings.inspects = !self.settings.inspects;
                 let is_wanted = self.settings.inspects || self.logs.records_negotiation();
-                self.telnet.set_inspection(is_wanted);
+                self.protocol.set_inspection(is_wanted);
             }
             ToggleArgument::Binary => {
-                let is_binary = self.telnet.is_enabled(Side::Local, OptionCode::BINARY)
-                    || self.telnet.is_enabled(Side::Remote, OptionCode::BINARY);
-                self.ask_binary(!is_binary, cx);
+                let is_binary = self.protocol.is_enabled(Side::Local, OptionCode::BINARY)
+                    || self.protocol.is_enabled(Side::Remote, OptionCode::BINARY);
+                self.protocol.ask_binary(!is_binary, cx);
             }
             ToggleArgument::CrLf => {
                 let is_crlf = self.line_end() == EndOfLine::CrLf;
@@ -201,13 +191,13 @@ impl Login {
 
     /// Suspends the process until the user resumes it, and then returns to the session.
     fn suspend(&mut self, cx: &mut Cx<'_>) {
-        self.screen.put(b"\r\n");
-        self.suspend_screen();
-        self.predict_pending_output(cx);
-        self.drain_display(cx);
-        self.on_local_output();
+        self.display.screen.put(b"\r\n");
+        self.display.suspend_screen();
+        self.display.predict_pending_output(cx);
+        self.display.drain(self.settings.is_interactive, cx);
+        self.display.prediction.other_output_written();
         let previous_account = cx.meter.enter(Account::Outside);
-        let suspend_result = self.terminal.suspend();
+        let suspend_result = self.input.keyboard.suspend();
         cx.meter.enter(previous_account);
         match suspend_result {
             Ok(()) => self.return_to_session(),
@@ -220,27 +210,27 @@ impl Login {
     }
 
     fn return_to_session(&mut self) {
-        self.key_target = KeyTarget::Session;
-        self.screen.release();
+        self.input.return_to_session();
+        self.display.screen.release();
     }
 
     /// Displays a message, followed by a new prompt.
     fn show_message(&mut self, sentence: &str) {
-        let mut page = WrappedText::new(self.window.0);
+        let mut page = WrappedText::new(self.display.window().0);
         page.push_sentence(sentence);
         self.show(page);
     }
 
     fn show(&mut self, page: WrappedText) {
-        if self.screen.is_in_line() {
-            self.screen.put(b"\r\n");
+        if self.display.screen.is_in_line() {
+            self.display.screen.put(b"\r\n");
         }
-        self.screen.put(page.finish().as_bytes());
+        self.display.screen.put(page.finish().as_bytes());
         self.show_prompt();
     }
 
     fn show_help(&mut self) {
-        let mut page = WrappedText::new(self.window.0);
+        let mut page = WrappedText::new(self.display.window().0);
         let help = match self.settings.keys {
             PromptStyle::Prompt => HELP,
             PromptStyle::Letters => LETTERS_HELP,
@@ -255,24 +245,11 @@ impl Login {
         self.show(page);
     }
 
-    fn request_status(&mut self, cx: &mut Cx<'_>) {
-        cx.meter.settle();
-        self.status_request = Some(StatusRequest { now: cx.now, accounts: cx.meter.accounts() });
-    }
-
     /// Displays the carrier's status together with the status of this session.
     pub(super) fn show_status(&mut self, carrier: &CarrierStatus) {
-        if let Some(status_request) = self.status_request.take() {
+        if let Some(status_request) = self.status.take_request() {
             let page = status_page::page(self, status_request, carrier);
             self.show(page);
         }
-    }
-}
-
-/// Returns the command line and starts an empty command line.
-fn take_line(key_target: &mut KeyTarget) -> String {
-    match key_target {
-        KeyTarget::Prompt(line) => String::from_utf8_lossy(&line.take()).into_owned(),
-        KeyTarget::Session | KeyTarget::Letter => String::new(),
     }
 }

@@ -1,7 +1,6 @@
 //! Commands of the prompt. Each word may be abbreviated to a unique prefix.
 
-use super::predicted::Predict;
-use super::session_settings::{Echo, Escape, LineEnd, Mode};
+use super::session_settings::{Echo, Escape, LineEnd, Mode, Predict};
 use protocols::telnet::{Command as TelnetCommand, EndOfLine};
 use std::fmt;
 

@@ -1,10 +1,13 @@
 //! Tests of TLS, compression and a remote serial line in a Telnet session, and of plain TCP.
 
+use super::super::session_settings::{LoginProtocol, LoginSettings, TlsUse};
 use super::super::terminal_input::LocalTerminal;
 use super::*;
 use carrier::{EngineContext, StreamSession};
 use net::application::Stream;
-use protocols::telnet::Compressor;
+use net::time::Duration;
+use os::serial::LineSettings;
+use protocols::telnet::{Command, Compressor};
 
 const START_TLS_FOLLOWS: &[u8] = &[255, 250, 46, 1, 255, 240];
 
@@ -19,7 +22,7 @@ impl Fixture {
         let mut context = EngineContext::new(true).unwrap();
         let mut login =
             Login::new(settings, LocalTerminal::new(false).unwrap(), "the test".to_owned());
-        login.window = (80, 24);
+        login.display.set_window((80, 24));
         login.begin(&mut context.cx());
         Self { login, context }
     }
@@ -42,7 +45,7 @@ impl Fixture {
     }
 
     fn shown(&self) -> String {
-        String::from_utf8_lossy(&self.login.screen.queued_text()).into_owned()
+        String::from_utf8_lossy(&self.login.display.screen.queued_text()).into_owned()
     }
 }
 
@@ -65,9 +68,9 @@ fn tls_starts_after_both_sides_sent_follows_and_telnet_restarts_inside_tls() {
     fixture.receives(&[START_TLS_FOLLOWS, b"\xff\xfb\x03injected"].concat());
     assert!(fixture.login.starts_tls() && !fixture.login.starts_tls());
     assert_eq!(fixture.shown(), "");
-    assert!(fixture.login.telnet.is_enabled(Side::Remote, OptionCode::ECHO));
+    assert!(fixture.login.protocol.is_enabled(Side::Remote, OptionCode::ECHO));
     fixture.login.tls_established(secured(), &mut fixture.context.cx());
-    assert!(!fixture.login.telnet.is_enabled(Side::Remote, OptionCode::ECHO));
+    assert!(!fixture.login.protocol.is_enabled(Side::Remote, OptionCode::ECHO));
     let renegotiation = fixture.sent();
     assert!(
         !renegotiation.is_empty()
@@ -80,7 +83,7 @@ fn required_tls_blocks_input_and_ends_the_session_if_the_server_refuses_tls() {
     let settings =
         LoginSettings { tls: TlsUse::Always, starts_negotiation: true, ..LoginSettings::default() };
     let mut fixture = Fixture::new(LoginSettings { is_interactive: true, ..settings });
-    assert!(!fixture.login.wants_input(fixture.login.terminal.keyboard()));
+    assert!(!fixture.login.wants_input(fixture.login.input.keyboard.index()));
     fixture.receives(b"\xff\xfe\x2e");
     assert!(fixture.login.is_over());
     assert!(fixture.login.refusal.is_some_and(|why| why.contains("does not support START_TLS")));
@@ -109,7 +112,7 @@ fn compressed_text_is_displayed_in_any_split() {
         let mut fixture = Fixture::interactive(LoginProtocol::Telnet);
         wire.chunks(piece).for_each(|piece| fixture.receives(piece));
         assert_eq!(fixture.shown(), "plain small text again", "in pieces of {piece}");
-        assert!(fixture.login.telnet.is_enabled(Side::Remote, OptionCode::ECHO));
+        assert!(fixture.login.protocol.is_enabled(Side::Remote, OptionCode::ECHO));
     }
 }
 
@@ -129,7 +132,7 @@ fn a_line_of_a_console_server_is_configured_and_receives_a_break() {
     let contains = |bytes: &[u8]| sent.windows(bytes.len()).any(|part| part == bytes);
     assert!(contains(b"\xff\xfa\x2c\x01\0\0\x04\xb0\xff\xf0"));
     assert!(contains(b"\xff\xfa\x2c\x03\x01\xff\xf0") && contains(b"\xff\xfa\x2c\x05\x01\xff\xf0"));
-    assert!(fixture.login.queue_command(Command::Break, &mut fixture.context.cx()));
+    assert!(fixture.login.protocol.queue_command(Command::Break, &mut fixture.context.cx()));
     assert_eq!(fixture.sent(), b"\xff\xfa\x2c\x05\x05\xff\xf0");
     let until = fixture.login.deadline().unwrap();
     let mut cx = fixture.context.cx();
@@ -191,13 +194,13 @@ fn a_server_without_com_port_ends_the_session() {
 #[test]
 fn on_a_local_serial_line_the_carrier_sends_a_break_and_bytes_pass_unchanged() {
     let mut fixture = Fixture::interactive(LoginProtocol::Serial);
-    assert!(fixture.login.queue_command(Command::Break, &mut fixture.context.cx()));
+    assert!(fixture.login.protocol.queue_command(Command::Break, &mut fixture.context.cx()));
     assert!(fixture.login.take_break_request() && !fixture.login.take_break_request());
     fixture.login.process_typed_keys(b"a\xff\r", &mut fixture.context.cx());
     assert_eq!(fixture.sent(), b"a\xff\r");
     fixture.receives(b"\xff\xfb\x01b\n");
-    assert!(fixture.login.screen.queued_text() == b"\xff\xfb\x01b\n");
-    assert!(!fixture.login.queue_command(Command::AreYouThere, &mut fixture.context.cx()));
+    assert!(fixture.login.display.screen.queued_text() == b"\xff\xfb\x01b\n");
+    assert!(!fixture.login.protocol.queue_command(Command::AreYouThere, &mut fixture.context.cx()));
 }
 
 #[test]
@@ -215,9 +218,9 @@ fn over_plain_tcp_lines_are_edited_locally_and_received_lines_start_at_the_left(
 fn a_login_reset_for_a_new_connection_has_no_negotiated_options() {
     let mut fixture = Fixture::interactive(LoginProtocol::Telnet);
     fixture.receives(b"\xff\xfb\x01");
-    assert!(fixture.login.telnet.is_enabled(Side::Remote, OptionCode::ECHO));
+    assert!(fixture.login.protocol.is_enabled(Side::Remote, OptionCode::ECHO));
     let login = fixture.login.for_reconnect();
-    assert!(!login.telnet.is_enabled(Side::Remote, OptionCode::ECHO) && !login.is_over());
+    assert!(!login.protocol.is_enabled(Side::Remote, OptionCode::ECHO) && !login.is_over());
 }
 
 /// Returns the output of a MUD: the start of compression in plaintext, compressed data, then
@@ -269,13 +272,13 @@ fn commands_that_interrupt_are_urgent_and_followed_by_a_data_mark() {
     ] {
         let mut fixture =
             Fixture::new(LoginSettings { is_interactive: true, ..LoginSettings::default() });
-        assert!(fixture.login.queue_command(command, &mut fixture.context.cx()));
+        assert!(fixture.login.protocol.queue_command(command, &mut fixture.context.cx()));
         assert_eq!(fixture.login.urgent_mark(), Some(4), "{command:?}");
         assert_eq!(fixture.sent(), [0xff, code, 0xff, 0xf2]);
     }
     let mut fixture =
         Fixture::new(LoginSettings { is_interactive: true, ..LoginSettings::default() });
-    assert!(fixture.login.queue_command(Command::AreYouThere, &mut fixture.context.cx()));
+    assert!(fixture.login.protocol.queue_command(Command::AreYouThere, &mut fixture.context.cx()));
     assert_eq!(fixture.login.urgent_mark(), None);
 }
 

@@ -9,17 +9,28 @@
 //! Typed data goes to the remote host, up to the escape character; the prompt handles what follows.
 //! Piped input has no escape character: it is passed through, and its end closes the local half of
 //! the connection. The carrier determines the order in each iteration of the event loop: input,
-//! application, output. The screen is written once per iteration. `typing` processes keys, and
-//! `remote` processes the data of the remote host.
+//! application, output. The screen is written once per iteration.
+//!
+//! A login consists of parts, each of which changes only its own fields:
+//!
+//! ```text
+//! input      keyboard, destination of keys, line editing, encoding of keys, script
+//! protocol   Telnet engine, queue for the remote host, START_TLS, control of a serial line
+//! display    screen, filter, emulated terminal, echo prediction, decoding of output
+//! logs       recording and log file
+//! status     traffic, and the request for a status page
+//! ```
+//!
+//! The methods of [`Login`] pass data from one part to another: `typing` processes keys, `linemode`
+//! the keys with a function under LINEMODE, `prompt` the commands of the prompt, and `remote` the
+//! data of the remote host.
 
-use super::emulated_terminal::{EmulatedTerminal, StatusLine};
-use super::encoding::{Decoder, Encoder};
-use super::line_editor::LineEditor;
+use super::display::LocalDisplay;
+use super::input::LocalInput;
 use super::logging::SessionLogs;
-use super::prompt::{KeyTarget, StatusRequest};
-use super::screen::Screen;
-use super::script::Runner;
-use super::session_settings::{Echo, LoginProtocol, LoginSettings, Mode, TlsUse};
+use super::protocol::SessionProtocol;
+use super::session_settings::{Echo, LoginProtocol, LoginSettings, Mode};
+use super::session_status::SessionStatus;
 use super::terminal_input::{LocalTerminal, Read};
 use anyhow::{Context, Result};
 use carrier::{CarrierStatus, StreamSession, TlsParameters};
@@ -27,22 +38,10 @@ use net::Cx;
 use net::application::Stream;
 use net::meter::Account;
 use net::time::Instant;
-use os::clock::Calibration;
-use protocols::telnet::{Decompressor, EndOfLine, OptionCode, Side, Telnet};
-use protocols::terminal::prediction::Predictor;
-use std::collections::VecDeque;
+use protocols::telnet::{EndOfLine, OptionCode, Side};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
-
-/// Maximum number of typed bytes queued for a remote host that accepts none. Our choice: a long
-/// paste.
-const UNSENT_MAX_BYTES: usize = 64 * 1024;
-/// Window size in columns and rows if the size of the local terminal is unknown.
-const DEFAULT_WINDOW: (u16, u16) = (80, 24);
-const BELL: &[u8] = b"\x07";
-/// Time limit for a display that accepts nothing at the end of a session. Our choice.
-const DISPLAY_DRAIN_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(1);
+use std::os::fd::BorrowedFd;
 
 /// Progress of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,151 +60,54 @@ pub(super) enum Stage {
     DisplayClosed,
 }
 
-/// Traffic of a session.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct LoginTraffic {
-    /// Time at which the connection opened.
-    pub(super) opened_at: Option<Instant>,
-    /// Bytes received, including Telnet commands.
-    pub(super) bytes_in: u64,
-    /// Bytes sent, including Telnet commands.
-    pub(super) bytes_out: u64,
-}
-
 /// Function that composes the greeting from the address of the connection.
 type Greeting = Box<dyn FnOnce(SocketAddr) -> String>;
 
-/// One login.
+/// One login: its parts, and what concerns several of them.
 pub(super) struct Login {
-    pub(super) telnet: Telnet,
-    /// Output queued for the carrier if the session does not use Telnet.
-    pub(super) raw_output: Vec<u8>,
-    pub(super) inflater: Decompressor,
-    pub(super) decoder: Decoder,
-    pub(super) encoder: Encoder,
-    pub(super) logs: SessionLogs,
     pub(super) settings: LoginSettings,
-    pub(super) terminal: LocalTerminal,
-    pub(super) screen: Screen,
-    pub(super) key_target: KeyTarget,
-    /// Partial line, while whole lines are sent.
-    pub(super) line: LineEditor,
-    /// Input that did not fit into Telnet's output queue.
-    unsent_input: Vec<u8>,
-    has_room: bool,
-    /// Whether the last byte of piped input was a CR, which is not sent before the next byte is
-    /// known.
-    pub(super) has_cr: bool,
-    /// Whether the last displayed byte was a CR.
-    pub(super) last_was_cr: bool,
     pub(super) stage: Stage,
-    pub(super) traffic: LoginTraffic,
-    pub(super) window: (u16, u16),
-    /// Description of the remote host and the route.
-    pub(super) peer: String,
+    pub(super) input: LocalInput,
+    pub(super) protocol: SessionProtocol,
+    pub(super) display: LocalDisplay,
+    pub(super) logs: SessionLogs,
+    pub(super) status: SessionStatus,
     /// Message to print when the connection is open, if requested.
     greeting: Option<Greeting>,
     /// Address of the connection that is being opened.
     address: Option<SocketAddr>,
-    /// Status request from the prompt, to be answered by the carrier.
-    pub(super) status_request: Option<StatusRequest>,
-    pub(super) calibration: Calibration,
     failure: Option<anyhow::Error>,
     /// Reason why this side ended the session: a requirement that the remote host does not meet.
     pub(super) refusal: Option<String>,
-    /// Parameters of the TLS session, if the connection uses TLS.
-    pub(super) tls_parameters: Option<TlsParameters>,
-    /// Whether the server has used TLS before.
-    pub(super) has_used_tls_before: bool,
-    /// Whether START_TLS was negotiated but the carrier has not started TLS yet.
-    pub(super) starts_tls: bool,
-    /// Deadline for the remote host to agree to START_TLS, if TLS is required.
-    tls_deadline: Option<Instant>,
-    /// Script that runs the session instead of the keyboard.
-    pub(super) script: Option<Runner>,
-    /// Exit status of the script, and the reason of a failure.
-    pub(super) script_end: Option<(u8, Option<String>)>,
-    /// Emulated terminal, if there is one.
-    pub(super) emulator: Option<EmulatedTerminal>,
-    /// Whether the emulated terminal has changed since it was last drawn.
-    pub(super) needs_redraw: bool,
-    /// Status line, if it is displayed.
-    pub(super) status_line: Option<StatusLine>,
-    /// Echo predictor, if it is enabled.
-    pub(super) predictor: Option<Predictor>,
-    /// Positions in the sent stream, each with the number of the last key sent before it; empty
-    /// unless the remote host acknowledges echoes.
-    pub(super) sent_positions: VecDeque<(u64, u64)>,
-    /// Notices queued for the emulated terminal.
-    pub(super) notices: Vec<String>,
-    /// Whether the serial line must send a BREAK.
-    pub(super) wants_break: bool,
-    /// End of the BREAK at a console server.
-    pub(super) break_deadline: Option<Instant>,
-    /// Time until which received output is dropped, unless the answer to the timing mark arrives
-    /// earlier.
-    pub(super) output_drop_deadline: Option<Instant>,
-    /// Deadline for the answer to the request for BINARY; typed data is queued until then.
-    pub(super) binary_deadline: Option<Instant>,
 }
 
 impl Login {
     /// Creates a login; `peer` describes the remote host in messages.
     pub(super) fn new(settings: LoginSettings, terminal: LocalTerminal, peer: String) -> Self {
-        let window = super::terminal_input::window()
-            .map_or(DEFAULT_WINDOW, |window| (window.columns, window.rows));
-        let remote_window = super::remote::remote_window(&settings, window);
-        let telnet = super::remote::telnet(&settings, remote_window, false);
+        let display = LocalDisplay::new(&settings, terminal.output);
         Self {
-            telnet,
-            raw_output: Vec::new(),
-            inflater: Decompressor::default(),
-            screen: Screen::with_filter(settings.filter),
-            decoder: Decoder::new(settings.encoding),
-            encoder: Encoder::new(settings.encoding),
+            input: LocalInput::new(terminal.keyboard, settings.encoding),
+            protocol: SessionProtocol::new(&settings, display.remote_window(&settings)),
+            display,
             logs: SessionLogs::default(),
-            settings,
-            terminal,
-            key_target: KeyTarget::Session,
-            line: LineEditor::default(),
-            unsent_input: Vec::new(),
-            has_room: false,
-            has_cr: false,
-            last_was_cr: false,
+            status: SessionStatus::new(peer),
             stage: Stage::Opening,
-            traffic: LoginTraffic::default(),
-            window,
-            peer,
+            settings,
             greeting: None,
             address: None,
-            status_request: None,
-            calibration: Calibration::start(),
             failure: None,
             refusal: None,
-            tls_parameters: None,
-            has_used_tls_before: false,
-            starts_tls: false,
-            tls_deadline: None,
-            script: None,
-            script_end: None,
-            emulator: None,
-            needs_redraw: false,
-            status_line: None,
-            predictor: None,
-            sent_positions: VecDeque::new(),
-            notices: Vec::new(),
-            wants_break: false,
-            break_deadline: None,
-            binary_deadline: None,
-            output_drop_deadline: None,
         }
     }
 
     /// Resets the login for a new connection: all negotiated state is discarded.
     pub(super) fn for_reconnect(self) -> Self {
-        let logs = self.logs;
-        let script = self.script;
-        Self { logs, script, ..Self::new(self.settings, self.terminal, self.peer) }
+        let (keyboard, script) = self.input.into_keyboard_and_script();
+        let terminal = LocalTerminal { keyboard, output: self.display.into_output() };
+        let mut login = Self::new(self.settings, terminal, self.status.into_peer());
+        login.logs = self.logs;
+        login.input.set_script(script);
+        login
     }
 
     /// Sets the message that is printed on stderr when the connection is open.
@@ -215,7 +117,7 @@ impl Login {
 
     /// Returns whether whole lines are sent.
     pub(super) fn is_line_mode(&self) -> bool {
-        let remote_enables = |option| self.telnet.is_enabled(Side::Remote, option);
+        let remote_enables = |option| self.protocol.is_enabled(Side::Remote, option);
         match (self.settings.mode, self.settings.protocol) {
             (Mode::Character, _) => false,
             (Mode::Line, _) | (Mode::Automatic, LoginProtocol::Tcp) => true,
@@ -223,7 +125,7 @@ impl Login {
             (Mode::Automatic, LoginProtocol::Telnet) => {
                 let is_half_duplex = !remote_enables(OptionCode::ECHO)
                     && !remote_enables(OptionCode::SUPPRESS_GO_AHEAD);
-                self.edits_by_linemode().unwrap_or(is_half_duplex)
+                self.protocol.edits_by_linemode().unwrap_or(is_half_duplex)
             }
         }
     }
@@ -231,7 +133,7 @@ impl Login {
     /// Returns whether typed text is echoed locally.
     pub(super) fn echoes_locally(&self) -> bool {
         match (self.settings.echo, self.settings.protocol) {
-            (Echo::Automatic, LoginProtocol::Telnet) => self.telnet.echoes_locally(),
+            (Echo::Automatic, LoginProtocol::Telnet) => self.protocol.echoes_locally(),
             (Echo::Automatic, LoginProtocol::Tcp) | (Echo::Local, _) => true,
             (Echo::Automatic, LoginProtocol::Serial | LoginProtocol::ComPort(_))
             | (Echo::Remote, _) => false,
@@ -240,8 +142,10 @@ impl Login {
 
     /// Returns the encoding of the key at the end of a line.
     pub(super) fn line_end(&self) -> EndOfLine {
-        let is_binary = self.telnet.is_enabled(Side::Local, OptionCode::BINARY);
-        if self.settings.line_end.0.is_none() && is_binary && self.edits_by_linemode() == Some(true)
+        let is_binary = self.protocol.is_enabled(Side::Local, OptionCode::BINARY);
+        if self.settings.line_end.0.is_none()
+            && is_binary
+            && self.protocol.edits_by_linemode() == Some(true)
         {
             // With BINARY (RFC 856), CR LF would be two characters, which a Unix terminal reads as
             // two line ends.
@@ -253,32 +157,24 @@ impl Login {
     /// Starts the session after the connection has opened.
     pub(super) fn begin(&mut self, cx: &mut Cx<'_>) {
         self.stage = Stage::Open;
-        self.traffic.opened_at = Some(cx.now);
-        self.set_up_screen(cx);
-        self.begin_prediction();
+        self.status.opened(cx.now);
+        self.display.begin(&self.settings, cx);
         self.logs.begin(cx.now);
-        if self.awaits_tls() {
-            self.tls_deadline = Some(cx.now + self.settings.timeout);
-        }
+        self.protocol.start_tls.begin_wait(self.settings.timeout, cx.now);
         self.start_telnet(cx);
-    }
-
-    /// Returns whether TLS is required but not established, so that no data may be sent.
-    pub(super) fn awaits_tls(&self) -> bool {
-        self.settings.tls == TlsUse::Always && self.tls_parameters.is_none() && self.is_telnet()
     }
 
     /// Puts the terminal into raw mode and prints the greeting. The keyboard is therefore ready
     /// once the greeting is visible.
     fn print_greeting(&mut self) {
-        if self.script.is_none() {
+        if !self.input.has_script() {
             self.enter_raw_mode();
         }
         if let (Some(greeting), Some(address)) = (self.greeting.take(), self.address) {
             let host = greeting(address);
             let escape = self.settings.escape;
-            let end = if self.terminal.is_raw() { "\r\n" } else { "\n" };
-            let carriage_return = if self.terminal.is_raw() { "\r" } else { "" };
+            let end = if self.input.keyboard.is_raw() { "\r\n" } else { "\n" };
+            let carriage_return = if self.input.keyboard.is_raw() { "\r" } else { "" };
             super::say(&format!(
                 "Connected to {host}.{end}Escape character is {escape}.{carriage_return}"
             ));
@@ -288,7 +184,7 @@ impl Login {
     /// Puts the terminal into raw mode, so that each key arrives at once.
     pub(super) fn enter_raw_mode(&mut self) {
         if self.settings.is_interactive
-            && let Err(error) = self.terminal.set_raw()
+            && let Err(error) = self.input.keyboard.set_raw()
         {
             self.failure = Some(error.into());
         }
@@ -300,51 +196,54 @@ impl Login {
         self.stage = Stage::LocalClosed;
     }
 
-    /// Requests or ends BINARY in both directions (RFC 856).
-    pub(super) fn ask_binary(&mut self, enable: bool, cx: &mut Cx<'_>) {
-        for side in [Side::Local, Side::Remote] {
-            // Ignored: the request fails only if the option already has that state or was already
-            // requested.
-            _ = self.telnet.ask(side, OptionCode::BINARY, enable, cx);
-        }
-    }
-
     /// Sends the user's text in the encoding of the remote host.
     pub(super) fn send_text(&mut self, text: &[u8], cx: &mut Cx<'_>) {
-        if self.encoder.is_plain() {
-            return self.send(text, cx);
-        }
-        let mut encoded = Vec::with_capacity(text.len());
-        self.encoder.encode(text, &mut encoded);
+        let encoded = self.input.encode(text);
         self.send(&encoded, cx);
     }
 
-    /// Passes data to Telnet and queues the part that does not fit into Telnet's output queue.
+    /// Sends data. A part that exceeds the queue for the remote host is dropped: input must still
+    /// be read, because the escape character must work while the remote host accepts no data.
     pub(super) fn send(&mut self, data: &[u8], cx: &mut Cx<'_>) {
-        let may_send = self.unsent_input.is_empty() && self.binary_deadline.is_none();
-        let accepted_bytes = if may_send { self.queue_output(data, cx) } else { 0 };
-        let rest = data.get(accepted_bytes..).unwrap_or_default();
-        if self.settings.is_interactive && self.unsent_input.len() + rest.len() > UNSENT_MAX_BYTES {
-            // The rest is dropped. Input must still be read, because the escape character must work
-            // while the remote host accepts no data.
-            return self.screen.put(BELL);
+        if !self.protocol.send(data, cx) {
+            self.display.ring();
         }
-        self.unsent_input.extend_from_slice(rest);
     }
 
-    /// Releases the data that has waited for the remote host's answer about BINARY.
-    pub(super) fn end_binary_wait(&mut self) {
-        self.has_room |= self.binary_deadline.take().is_some();
+    /// Requests that the remote host acknowledge echoes, or that it stop doing so.
+    pub(super) fn request_acknowledgments(&mut self, wants: bool, cx: &mut Cx<'_>) {
+        self.protocol.ask_acknowledgments(wants, cx);
+        self.display.prediction.clear_sent_positions();
+    }
+
+    /// Adapts the display and the remote host to a new window size.
+    pub(super) fn fit_screen(&mut self, cx: &mut Cx<'_>) {
+        let size = self.display.remote_window(&self.settings);
+        self.display.fit_screen(size);
+        self.protocol.resize(size, cx);
+    }
+
+    /// Draws the changes of the emulated terminal, unless the prompt is displayed.
+    pub(super) fn render(&mut self) {
+        if !self.input.is_at_prompt() && self.input.keyboard.is_raw() {
+            self.display.render(self.status.traffic());
+        }
+    }
+
+    /// Ends the use of the display: writes all output and restores the terminal.
+    pub(super) fn leave_display(&mut self, cx: &mut Cx<'_>) {
+        self.display.leave(self.settings.is_interactive, cx);
+        self.input.keyboard.leave_raw();
     }
 
     fn read_keyboard(&mut self, cx: &mut Cx<'_>) -> Result<()> {
         let previous_account = cx.meter.enter(Account::Interrupt);
-        let read = self.terminal.read();
+        let read = self.input.keyboard.read();
         cx.meter.enter(Account::Terminal);
         match read.context("cannot read the standard input")? {
             Read::Nothing => {}
             Read::Bytes(count) => {
-                let buffer = self.terminal.take_buffer();
+                let buffer = self.input.keyboard.take_buffer();
                 let data = buffer.get(..count).unwrap_or_default();
                 self.logs.record_input(data, cx.now);
                 cx.meter.transaction();
@@ -353,7 +252,7 @@ impl Login {
                 } else {
                     self.send_piped(data, cx);
                 }
-                self.terminal.put_back(buffer);
+                self.input.keyboard.put_back(buffer);
             }
             Read::End if self.settings.is_interactive => self.stage = Stage::DisplayClosed,
             Read::End => self.end_pipe(cx),
@@ -366,14 +265,11 @@ impl Login {
     pub(super) fn prepare_output(&mut self, cx: &mut Cx<'_>) {
         self.show_negotiation(cx);
         self.render();
-        self.predict_pending_output(cx);
+        self.display.predict_pending_output(cx);
     }
 
     fn write_display(&mut self, cx: &mut Cx<'_>) -> Result<()> {
-        let previous_account = cx.meter.enter(Account::Interrupt);
-        let write_result = self.screen.flush(self.terminal.output(), cx);
-        cx.meter.enter(previous_account);
-        match write_result {
+        match self.display.flush(cx) {
             // The reader of the pipe has gone, or the terminal window was closed.
             Err(error) if is_hang_up(&error) => self.stage = Stage::DisplayClosed,
             write_result => write_result.context("cannot write to the standard output")?,
@@ -381,20 +277,13 @@ impl Login {
         Ok(())
     }
 
-    /// Writes all output queued for the display. A blocked terminal delays the end of the program
-    /// by at most [`DISPLAY_DRAIN_TIMEOUT`]; a pipe is written completely.
-    pub(super) fn drain_display(&mut self, cx: &mut Cx<'_>) {
-        let limit = self.settings.is_interactive.then_some(DISPLAY_DRAIN_TIMEOUT);
-        // Ignored: an error has no effect at the end of a session or before a suspension.
-        _ = self.screen.drain(self.terminal.output(), limit, cx);
-    }
-
     fn take_window(&mut self, cx: &mut Cx<'_>) {
-        if let Some(window) = self.terminal.new_window() {
-            self.window = (window.columns, window.rows);
-            self.logs.record_resize(self.window, cx.now);
+        if let Some(window) = self.input.keyboard.new_window() {
+            let window = (window.columns, window.rows);
+            self.display.set_window(window);
+            self.logs.record_resize(window, cx.now);
             self.fit_screen(cx);
-            self.resize_prediction();
+            self.display.resize_prediction(&self.settings);
         }
     }
 }
@@ -402,14 +291,14 @@ impl Login {
 impl Stream for Login {
     fn opened(&mut self, cx: &mut Cx<'_>) {
         self.begin(cx);
-        if !self.awaits_tls() {
+        if !self.protocol.start_tls.is_awaited() {
             self.print_greeting();
             self.run_script(cx);
         }
     }
 
     fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>) {
-        self.traffic.bytes_in += data.len() as u64;
+        self.status.received(data.len());
         let previous_account = cx.meter.enter(Account::Terminal);
         self.process_received(data, cx);
         self.run_script(cx);
@@ -418,39 +307,31 @@ impl Stream for Login {
 
     fn wants_data(&self) -> bool {
         // An emulated terminal accepts all data and displays only its latest state.
-        self.emulator.is_some() || !self.screen.is_blocked()
+        self.display.is_emulated() || !self.display.screen.is_blocked()
     }
 
     fn urgent(&mut self, is_ahead: bool) {
+        self.protocol.urgent(is_ahead);
         if is_ahead {
-            self.telnet.urgent();
-            self.screen.drop_held();
-        } else {
-            self.telnet.urgent_ended();
+            self.display.screen.drop_held();
         }
     }
 
     fn output(&self) -> &[u8] {
-        if self.is_telnet() { self.telnet.output() } else { &self.raw_output }
+        self.protocol.output()
     }
 
     fn urgent_mark(&self) -> Option<usize> {
-        self.telnet.urgent_mark()
+        self.protocol.urgent_mark()
     }
 
     fn sent(&mut self, count: usize) {
-        self.traffic.bytes_out += count as u64;
-        if self.is_telnet() {
-            self.telnet.sent(count);
-        } else {
-            drop(self.raw_output.drain(..count.min(self.raw_output.len())));
-        }
-        self.has_room = true;
+        self.status.sent(count);
+        self.protocol.sent(count);
     }
 
     fn peer_closed(&mut self, cx: &mut Cx<'_>) {
-        self.unsent_input.clear();
-        self.binary_deadline = None;
+        self.protocol.peer_closed();
         self.end_script(cx);
         if self.stage == Stage::Open {
             self.stage = Stage::Closing;
@@ -458,34 +339,20 @@ impl Stream for Login {
     }
 
     fn is_closing(&self) -> bool {
-        !matches!(self.stage, Stage::Opening | Stage::Open) && self.unsent_input.is_empty()
+        !matches!(self.stage, Stage::Opening | Stage::Open) && self.protocol.unsent_bytes() == 0
     }
 
     fn wants_to_run(&self) -> bool {
-        self.has_room && self.binary_deadline.is_none() && !self.unsent_input.is_empty()
+        self.protocol.can_send_queued()
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) {
-        if self.binary_deadline.is_some_and(|until| cx.now >= until) {
-            self.binary_deadline = None;
-        }
-        self.has_room = false;
-        let unsent_input = std::mem::take(&mut self.unsent_input);
-        if self.binary_deadline.is_some() {
-            self.unsent_input = unsent_input;
-        } else if !unsent_input.is_empty() {
-            let accepted = self.queue_output(&unsent_input, cx);
-            self.unsent_input.extend_from_slice(unsent_input.get(accepted..).unwrap_or_default());
-        }
+        self.protocol.send_queued(cx);
         self.run_script(cx);
-        if let Some(line) = &mut self.status_line {
-            line.request_if_due(cx.now);
-        }
-        self.run_prediction(cx);
-        if self.break_deadline.is_some_and(|until| cx.now >= until) {
-            self.end_break(cx);
-        }
-        if self.tls_deadline.is_some_and(|until| cx.now >= until) && self.awaits_tls() {
+        self.display.request_status_if_due(cx.now);
+        self.display.prediction.run(cx);
+        self.protocol.end_break_if_due(cx);
+        if self.protocol.start_tls.has_timed_out(cx.now) {
             self.refuse(
                 "the server does not offer START_TLS: use telnets://, or omit --tls to log in \
                  unencrypted"
@@ -495,23 +362,15 @@ impl Stream for Login {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let tls_deadline = self.tls_deadline.filter(|_| self.awaits_tls());
-        let script = self.script.as_ref().and_then(Runner::deadline);
-        let status = self.status_line.as_ref().map(StatusLine::deadline);
-        tls_deadline
-            .into_iter()
-            .chain(self.break_deadline)
-            .chain(self.binary_deadline)
-            .chain(script)
-            .chain(status)
-            .chain(self.prediction_deadline())
-            .min()
+        let parts =
+            [self.protocol.deadline(), self.input.script_deadline(), self.display.deadline()];
+        parts.into_iter().flatten().min()
     }
 }
 
 impl StreamSession for Login {
     fn inputs(&self) -> Vec<BorrowedFd<'_>> {
-        self.terminal.inputs()
+        self.input.keyboard.inputs()
     }
 
     fn set_remote_address(&mut self, address: SocketAddr) {
@@ -519,12 +378,13 @@ impl StreamSession for Login {
     }
 
     fn wants_input(&self, index: usize) -> bool {
+        let is_keyboard = index == self.input.keyboard.index();
         match self.stage {
             Stage::Opening => false,
-            Stage::Open if self.awaits_tls() => false,
-            Stage::Open if self.script.is_some() && index == self.terminal.keyboard() => false,
-            Stage::Open if index == self.terminal.keyboard() && !self.settings.is_interactive => {
-                self.unsent_input.is_empty()
+            Stage::Open if self.protocol.start_tls.is_awaited() => false,
+            Stage::Open if self.input.has_script() && is_keyboard => false,
+            Stage::Open if is_keyboard && !self.settings.is_interactive => {
+                self.protocol.unsent_bytes() == 0
             }
             Stage::Open => true,
             // The user may still want to leave a remote host that does not close.
@@ -534,15 +394,15 @@ impl StreamSession for Login {
     }
 
     fn has_more_input(&self, index: usize) -> bool {
-        index == self.terminal.keyboard() && self.terminal.may_have_more()
+        index == self.input.keyboard.index() && self.input.keyboard.may_have_more()
     }
 
     fn take_input(&mut self, index: usize, cx: &mut Cx<'_>) -> Result<()> {
         // Keys typed after a window change are meant for the new size.
-        if index != self.terminal.keyboard() || self.terminal.has_new_window() {
+        if index != self.input.keyboard.index() || self.input.keyboard.has_new_window() {
             self.take_window(cx);
         }
-        if index != self.terminal.keyboard() {
+        if index != self.input.keyboard.index() {
             return Ok(());
         }
         self.read_keyboard(cx)
@@ -552,14 +412,14 @@ impl StreamSession for Login {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
-        if self.screen.is_blocked() {
+        if self.display.screen.is_blocked() {
             self.write_display(cx)?;
         }
         // Frames of an emulated terminal are composed only while the display accepts output, so a
         // slow display skips frames.
-        if !self.screen.is_blocked() {
+        if !self.display.screen.is_blocked() {
             self.prepare_output(cx);
-            if !self.screen.is_empty() {
+            if !self.display.screen.is_empty() {
                 self.write_display(cx)?;
             }
         }
@@ -567,22 +427,22 @@ impl StreamSession for Login {
     }
 
     fn display(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.terminal.output().as_fd())
+        Some(self.display.descriptor())
     }
 
     fn is_display_full(&self) -> bool {
-        self.screen.is_blocked()
+        self.display.screen.is_blocked()
     }
 
     fn starts_tls(&mut self) -> bool {
-        std::mem::take(&mut self.starts_tls)
+        self.protocol.start_tls.take_start()
     }
 
     fn tls_established(&mut self, parameters: TlsParameters, cx: &mut Cx<'_>) {
         let is_open = self.stage == Stage::Open;
-        let was_awaiting_tls = self.awaits_tls();
+        let was_awaiting_tls = self.protocol.start_tls.is_awaited();
         self.notify_certificate(&parameters);
-        self.tls_parameters = Some(parameters);
+        self.protocol.start_tls.established(parameters);
         if is_open {
             // Options negotiated in plaintext may come from an attacker.
             self.restart_telnet(cx);
@@ -594,20 +454,16 @@ impl StreamSession for Login {
     }
 
     fn take_break_request(&mut self) -> bool {
-        std::mem::take(&mut self.wants_break)
+        self.protocol.take_break_request()
     }
 
     fn take_status(&mut self, status: &CarrierStatus) {
-        if let Some(line) = &mut self.status_line {
-            line.update(status);
-            self.needs_redraw = true;
-        }
+        self.display.update_status_line(status);
         self.show_status(status);
     }
 
     fn wants_status(&self) -> bool {
-        self.status_request.is_some()
-            || self.status_line.as_ref().is_some_and(StatusLine::is_requested)
+        self.status.is_requested() || self.display.wants_status()
     }
 
     fn is_over(&self) -> bool {

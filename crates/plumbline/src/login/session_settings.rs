@@ -2,11 +2,11 @@
 
 use super::emulated_terminal::Emulation;
 use super::encoding::Encoding;
-use super::predicted::Predict;
 use net::time::Duration;
 use os::serial::LineSettings;
 use protocols::telnet::EndOfLine;
 use protocols::terminal::filter::Policy;
+use protocols::terminal::prediction;
 use std::fmt;
 use std::str::FromStr;
 
@@ -33,6 +33,28 @@ pub(super) enum Echo {
     Local,
     /// The remote host.
     Remote,
+}
+
+/// Whether the echo of typed keys is predicted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Predict {
+    /// Never.
+    Never,
+    /// If the echo takes longer than 30 ms; disabled after sixteen echoes of less than 10 ms.
+    #[default]
+    Auto,
+    /// Whenever the remote host echoes.
+    Always,
+}
+
+impl From<Predict> for prediction::Mode {
+    fn from(predict: Predict) -> Self {
+        match predict {
+            Predict::Auto => Self::Auto,
+            Predict::Always => Self::Always,
+            Predict::Never => Self::Never,
+        }
+    }
 }
 
 /// Key that opens the prompt during a session; `None` if it is disabled.
@@ -132,6 +154,13 @@ pub(super) enum LoginProtocol {
     Tcp,
     /// Plain bytes on a serial line of this machine.
     Serial,
+}
+
+impl LoginProtocol {
+    /// Returns whether this is Telnet.
+    pub(super) fn is_telnet(self) -> bool {
+        matches!(self, Self::Telnet | Self::ComPort(_))
+    }
 }
 
 /// When TLS is used with a host whose Telnet starts in plaintext (START_TLS).

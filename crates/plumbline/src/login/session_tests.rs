@@ -1,7 +1,8 @@
 //! Tests of one login: keys, piped input and the output of the remote host.
 
-use super::super::predicted::Predict;
-use super::super::session_settings::{Escape, LineEnd, PromptStyle};
+use super::super::protocol::UNSENT_MAX_BYTES;
+use super::super::screen::Screen;
+use super::super::session_settings::{Escape, LineEnd, Predict, PromptStyle};
 use super::*;
 use carrier::EngineContext;
 use proptest::prelude::*;
@@ -21,7 +22,7 @@ impl Fixture {
         let mut context = EngineContext::new(true).unwrap();
         let mut login =
             Login::new(settings, LocalTerminal::new(false).unwrap(), "the test".to_owned());
-        login.window = (80, 24);
+        login.display.set_window((80, 24));
         login.begin(&mut context.cx());
         Self { login, context }
     }
@@ -59,14 +60,14 @@ impl Fixture {
 
     /// Returns the pending output for the screen and clears it.
     fn flushed(&mut self) -> String {
-        self.login.predict_pending_output(&mut self.context.cx());
+        self.login.display.predict_pending_output(&mut self.context.cx());
         let shown = self.shown();
-        self.login.screen = Screen::default();
+        self.login.display.screen = Screen::default();
         shown
     }
 
     fn shown(&self) -> String {
-        String::from_utf8_lossy(&self.login.screen.queued_text()).into_owned()
+        String::from_utf8_lossy(&self.login.display.screen.queued_text()).into_owned()
     }
 }
 
@@ -236,7 +237,7 @@ fn the_escape_character_works_while_the_remote_host_accepts_nothing() {
     let mut fixture = Fixture::interactive();
     fixture.receives(WILL_ECHO);
     fixture.types(&vec![b'a'; 2 * UNSENT_MAX_BYTES]);
-    assert!(fixture.login.unsent_input.len() <= UNSENT_MAX_BYTES);
+    assert!(fixture.login.protocol.unsent_bytes() <= UNSENT_MAX_BYTES);
     fixture.types(b"\x1dclose\r");
     assert!(fixture.login.is_over());
 }
@@ -253,11 +254,11 @@ fn line_ends_of_a_pipe_are_converted_to_cr_lf() {
 #[test]
 fn a_pipe_is_not_read_while_its_data_is_queued() {
     let mut fixture = Fixture::pipe();
-    assert!(fixture.login.wants_input(fixture.login.terminal.keyboard()));
+    assert!(fixture.login.wants_input(fixture.login.input.keyboard.index()));
     fixture.pipes(&vec![b'a'; 100_000]);
-    assert!(!fixture.login.wants_input(fixture.login.terminal.keyboard()));
+    assert!(!fixture.login.wants_input(fixture.login.input.keyboard.index()));
     assert_eq!(fixture.sent().len(), 100_000);
-    assert!(fixture.login.wants_input(fixture.login.terminal.keyboard()));
+    assert!(fixture.login.wants_input(fixture.login.input.keyboard.index()));
 }
 
 #[test]
@@ -288,7 +289,7 @@ fn the_status_describes_the_session_and_the_accounts() {
 #[test]
 fn the_status_fits_a_narrow_window() {
     let mut fixture = Fixture::interactive();
-    fixture.login.window = (40, 24);
+    fixture.login.display.set_window((40, 24));
     fixture.types(b"\x1dstatus\r");
     fixture.login.take_status(&CarrierStatus::None);
     let max_width = fixture.shown().lines().map(|line| line.chars().count()).max();
@@ -304,7 +305,7 @@ proptest! {
         for (is_typed, bytes) in steps {
             if is_typed { fixture.types(&bytes) } else { fixture.receives(&bytes) }
         }
-        prop_assert!(fixture.login.unsent_input.len() <= UNSENT_MAX_BYTES);
+        prop_assert!(fixture.login.protocol.unsent_bytes() <= UNSENT_MAX_BYTES);
     }
 
     #[test]
@@ -335,7 +336,7 @@ fn the_echo_of_keys_is_predicted_after_the_first_remote_echo() {
     assert_eq!(fixture.flushed(), "l");
     fixture.types(b"s");
     assert_eq!(fixture.flushed(), "s");
-    assert_eq!(fixture.login.predictor.as_ref().unwrap().statistics().shown, 1);
+    assert_eq!(fixture.login.display.prediction.predictor().unwrap().statistics().shown, 1);
 }
 
 #[test]
@@ -344,7 +345,7 @@ fn fast_echoes_disable_the_prediction_until_it_is_set_at_the_prompt() {
         Fixture::new(LoginSettings { is_interactive: true, ..LoginSettings::default() });
     fixture.receives(WILL_ECHO);
     fixture.receives(b"$ ");
-    let mode = |fixture: &Fixture| fixture.login.predictor.as_ref().unwrap().mode();
+    let mode = |fixture: &Fixture| fixture.login.display.prediction.predictor().unwrap().mode();
     // An echo that arrives earlier than the previous echoes is not counted, so many keys are
     // needed. One line has room for 20 of them.
     for _ in 0..200 {
@@ -364,10 +365,10 @@ fn fast_echoes_disable_the_prediction_until_it_is_set_at_the_prompt() {
 
 #[test]
 fn nothing_is_predicted_for_a_pipe_or_with_local_echo() {
-    assert!(Fixture::pipe().login.predictor.is_none());
+    assert!(Fixture::pipe().login.display.prediction.predictor().is_none());
     let mut fixture = Fixture::interactive();
     fixture.types(b"ab");
-    assert_eq!(fixture.login.predictor.as_ref().unwrap().statistics().keys, 0);
+    assert_eq!(fixture.login.display.prediction.predictor().unwrap().statistics().keys, 0);
 }
 
 #[test]

@@ -1,11 +1,10 @@
 //! Output of the `status` command: the connection, its Telnet options, its TCP state, and the CPU
 //! time by layer.
 
-use super::emulated_terminal::EmulatedTerminal;
 use super::paging::WrappedText;
-use super::prompt::StatusRequest;
 use super::session::Login;
 use super::session_settings::LineEnd;
+use super::session_status::StatusRequest;
 use carrier::CarrierStatus;
 use net::meter::Account;
 use net::time::Duration;
@@ -21,11 +20,11 @@ pub(super) fn page(
     status_request: StatusRequest,
     carrier: &CarrierStatus,
 ) -> WrappedText {
-    let mut page = WrappedText::new(login.window.0);
+    let mut page = WrappedText::new(login.display.window().0);
     put_session(&mut page, login, status_request);
     put_prediction(&mut page, login);
     put_screen(&mut page, login);
-    if login.is_telnet() {
+    if login.protocol.is_telnet() {
         put_options(&mut page, login);
     }
     match carrier {
@@ -38,11 +37,15 @@ pub(super) fn page(
 }
 
 fn put_session(page: &mut WrappedText, login: &Login, status_request: StatusRequest) {
-    let traffic = login.traffic;
+    let traffic = login.status.traffic();
     let open_time =
         traffic.opened_at.map_or(Duration::ZERO, |opened_at| status_request.now - opened_at);
-    page.push_sentence(&format!("Connected to {} for {}.", login.peer, duration_text(open_time)));
-    if let Some(tls_parameters) = &login.tls_parameters {
+    page.push_sentence(&format!(
+        "Connected to {} for {}.",
+        login.status.peer(),
+        duration_text(open_time)
+    ));
+    if let Some(tls_parameters) = login.protocol.start_tls.parameters() {
         page.push_sentence(&format!(
             "Encrypted by {}; the SHA-256 of the server's certificate is {}.",
             tls_parameters.protocol, tls_parameters.fingerprint
@@ -64,7 +67,7 @@ fn put_session(page: &mut WrappedText, login: &Login, status_request: StatusRequ
 
 /// Adds the results of the echo prediction.
 fn put_prediction(page: &mut WrappedText, login: &Login) {
-    let Some(predictor) = &login.predictor else { return };
+    let Some(predictor) = login.display.prediction.predictor() else { return };
     let statistics = predictor.statistics();
     let mode = match predictor.mode() {
         Mode::Auto => "if it exceeds 30 ms",
@@ -91,10 +94,10 @@ fn put_prediction(page: &mut WrappedText, login: &Login) {
 
 /// Adds the state of the screen: whether it is held, and the number of removed sequences.
 fn put_screen(page: &mut WrappedText, login: &Login) {
-    if login.emulator.as_ref().is_some_and(EmulatedTerminal::is_held) {
+    if login.display.is_held() {
         page.push_sentence("The screen is held: F10 releases a line, F11 a screen.");
     }
-    let removed_count = login.screen.removed_sequences();
+    let removed_count = login.display.screen.removed_sequences();
     if removed_count > 0 {
         page.push_sentence(&format!(
             "{} sequences that write the clipboard or make the terminal reply were removed; \
@@ -108,7 +111,7 @@ fn put_options(page: &mut WrappedText, login: &Login) {
     page.push_line("");
     page.push_line(&format!("{:<20}{:<10}{}", "option", "local", "remote"));
     let is_off = |state| state == OptionState::No;
-    for row in login.telnet.options().filter(|row| !is_off(row.us) || !is_off(row.him)) {
+    for row in login.protocol.options().filter(|row| !is_off(row.us) || !is_off(row.him)) {
         page.push_line(&format!("{:<20}{:<10}{}", row.option, state(row.us), state(row.him)));
     }
     page.push_line("all others          off       off");
@@ -182,7 +185,7 @@ fn put_userspace_tcp(page: &mut WrappedText, status: &Status) {
 }
 
 fn put_accounts(page: &mut WrappedText, login: &Login, status_request: StatusRequest) {
-    let rate = login.calibration.finish();
+    let rate = login.status.tick_rate();
     let times = Account::ALL.iter().zip(status_request.accounts);
     let times: Vec<_> = times.map(|(account, ticks)| (*account, rate.to_nanos(ticks))).collect();
     let busy_accounts = times.iter().filter(|(account, _)| *account != Account::Outside);

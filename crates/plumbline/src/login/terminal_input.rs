@@ -10,11 +10,34 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// Size of the read buffer in bytes: more than a terminal delivers in one read.
 const READ_LEN: usize = 8 * 1024;
 
-/// Standard input, standard output and the window size of the local terminal.
+/// Standard input and standard output of the local terminal.
 #[derive(Debug)]
 pub(super) struct LocalTerminal {
+    /// Standard input.
+    pub(super) keyboard: Keyboard,
+    /// Standard output.
+    pub(super) output: Output,
+}
+
+impl LocalTerminal {
+    /// Opens the standard streams. The window size is watched if `is_interactive`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if no descriptors are left.
+    pub(super) fn new(is_interactive: bool) -> io::Result<Self> {
+        let changes = if is_interactive { Some(WindowChanges::watch()?) } else { None };
+        let output = Output::standard()?;
+        let buffer = vec![0; READ_LEN];
+        let keyboard = Keyboard { raw: None, changes, buffer, may_have_more: false };
+        Ok(Self { keyboard, output })
+    }
+}
+
+/// Standard input, the mode of the local terminal, and the changes of its window size.
+#[derive(Debug)]
+pub(super) struct Keyboard {
     raw: Option<RawMode>,
-    output: Output,
     changes: Option<WindowChanges>,
     buffer: Vec<u8>,
     /// Whether the last read filled the buffer, so that more may be available.
@@ -32,18 +55,7 @@ pub(super) enum Read {
     End,
 }
 
-impl LocalTerminal {
-    /// Opens the standard streams. The window size is watched if `is_interactive`.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if no descriptors are left.
-    pub(super) fn new(is_interactive: bool) -> io::Result<Self> {
-        let changes = if is_interactive { Some(WindowChanges::watch()?) } else { None };
-        let output = Output::standard()?;
-        Ok(Self { raw: None, output, changes, buffer: vec![0; READ_LEN], may_have_more: false })
-    }
-
+impl Keyboard {
     /// Puts the terminal into raw mode until `self` is dropped or [`Self::leave_raw`] is called.
     ///
     /// # Errors
@@ -83,13 +95,8 @@ impl LocalTerminal {
         changes.chain(std::iter::once(rustix::stdio::stdin())).collect()
     }
 
-    /// Returns the display.
-    pub(super) fn output(&self) -> &Output {
-        &self.output
-    }
-
     /// Returns the index of the keyboard among the inputs.
-    pub(super) fn keyboard(&self) -> usize {
+    pub(super) fn index(&self) -> usize {
         usize::from(self.changes.is_some())
     }
 

@@ -1,7 +1,8 @@
-//! Processing of keys and piped input: local line editing, single characters, line ends.
+//! Processing of keys, piped input and the actions of a script: local line editing, single
+//! characters, line ends, and the prediction of echoes.
 
 use super::line_editor::{EditingKeys, KeyEffect};
-use super::prompt::KeyTarget;
+use super::script::ScriptAction;
 use super::session::{Login, Stage};
 use super::session_settings::{LineEnd, LoginProtocol};
 use net::Cx;
@@ -12,12 +13,12 @@ impl Login {
     pub(super) fn process_typed_keys(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
         let mut rest = keys;
         while !rest.is_empty() && !matches!(self.stage, Stage::LocalClosed | Stage::Reconnect) {
-            let KeyTarget::Session = self.key_target else {
+            if !self.input.is_in_session() {
                 let (key, others) = rest.split_at_checked(1).unwrap_or_default();
                 rest = others;
                 self.process_prompt_key(key.first().copied().unwrap_or_default(), cx);
                 continue;
-            };
+            }
             let escape = self.settings.escape.0;
             let end = rest.iter().position(|key| Some(*key) == escape);
             let (keys, others) =
@@ -35,14 +36,14 @@ impl Login {
 
     /// Processes keys for the remote host.
     fn process_remote_keys(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
-        if let Some(line) = self.status_line.as_mut().filter(|_| !keys.is_empty()) {
-            line.key_sent(cx.now);
+        if !keys.is_empty() {
+            self.display.key_sent(cx.now);
         }
         if self.is_line_mode() {
             // Looked up once: the editing keys cannot change while these keys are processed.
-            let editing_keys = self.editing_keys();
+            let editing_keys = self.protocol.editing_keys();
             for key in keys {
-                let is_literal = self.line.is_literal();
+                let is_literal = self.input.line.is_literal();
                 if is_literal || !self.process_signal_key(*key, cx) {
                     self.edit_line(*key, &editing_keys, cx);
                     if !is_literal {
@@ -53,8 +54,8 @@ impl Login {
             return;
         }
         let mut rest = keys;
-        while self.edits_by_linemode().is_some() && !rest.is_empty() {
-            let is_signal = |key: &u8| self.is_signal(*key);
+        while self.protocol.edits_by_linemode().is_some() && !rest.is_empty() {
+            let is_signal = |key: &u8| self.protocol.is_signal(*key);
             let end = rest.iter().position(is_signal).unwrap_or(rest.len());
             let (plain, others) = rest.split_at_checked(end).unwrap_or_default();
             self.send_character_keys(plain, cx);
@@ -67,13 +68,40 @@ impl Login {
         self.send_character_keys(rest, cx);
     }
 
+    /// Predicts the echo of keys that the remote host is expected to echo.
+    fn predict(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
+        if self.display.prediction.typed(keys, self.settings.predict, cx) {
+            self.request_acknowledgments(false, cx);
+        }
+    }
+
+    /// Records the current position in the sent stream for the last key, if the remote host
+    /// acknowledges echoes.
+    fn record_sent_position(&mut self) {
+        let prediction = &mut self.display.prediction;
+        if prediction.predictor().is_some() && self.protocol.has_acknowledgments() {
+            prediction.record_sent_position(self.protocol.sent_position());
+        }
+    }
+
+    /// Sends a timing mark (RFC 860) after the keys, if its answer is useful for the prediction.
+    fn request_timing_mark(&mut self, cx: &mut Cx<'_>) {
+        let prediction = &mut self.display.prediction;
+        if !self.protocol.has_acknowledgments()
+            && prediction.wants_timing_mark()
+            && self.protocol.ask_timing_mark(cx)
+        {
+            prediction.timing_mark_sent(cx);
+        }
+    }
+
     /// Processes keys that are sent one by one.
     fn send_character_keys(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
         if keys.is_empty() {
             return;
         }
-        if self.type_emulated(keys, cx) {
-            return;
+        if self.display.type_emulated(keys, cx) {
+            return self.send_emulator_output(cx);
         }
         if self.echoes_locally() {
             let mut echo = Vec::new();
@@ -89,7 +117,7 @@ impl Login {
     pub(super) fn send_keys(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
         let end = LineEnd::engine_input(self.line_end());
         // The engine encodes a CR as CR NUL, so most keys are sent unchanged.
-        if end == b"\r" || self.telnet.is_enabled(Side::Local, OptionCode::BINARY) {
+        if end == b"\r" || self.protocol.is_enabled(Side::Local, OptionCode::BINARY) {
             return self.send_text(keys, cx);
         }
         for piece in keys.split_inclusive(|key| *key == b'\r') {
@@ -105,21 +133,21 @@ impl Login {
 
     fn edit_line(&mut self, key: u8, editing_keys: &EditingKeys, cx: &mut Cx<'_>) {
         let mut echo = Vec::new();
-        self.line.begin_at(self.screen.column());
-        match self.line.process_key(key, editing_keys, &mut echo) {
+        self.input.line.begin_at(self.display.screen.column());
+        match self.input.line.process_key(key, editing_keys, &mut echo) {
             KeyEffect::Processed => {}
             KeyEffect::LineComplete => {
-                let mut line = self.line.take();
+                let mut line = self.input.line.take();
                 line.extend_from_slice(LineEnd::engine_input(self.line_end()));
                 self.send_text(&line, cx);
             }
             KeyEffect::Control(control) => {
                 append_key_echo(control, &mut echo);
-                if control == INTERRUPT && self.is_telnet() {
+                if control == INTERRUPT && self.protocol.is_telnet() {
                     // As at a Unix terminal, the line is discarded and the remote program
                     // interrupted, here by the Telnet command (RFC 854).
-                    self.line.take();
-                    self.queue_command(Command::InterruptProcess, cx);
+                    self.input.line.take();
+                    self.protocol.queue_command(Command::InterruptProcess, cx);
                 } else {
                     self.send_line_now(cx);
                     self.send_text(&[control], cx);
@@ -133,7 +161,7 @@ impl Login {
 
     /// Sends the partial line without a line end.
     pub(super) fn send_line_now(&mut self, cx: &mut Cx<'_>) {
-        let line = self.line.take();
+        let line = self.input.line.take();
         self.send_text(&line, cx);
     }
 
@@ -145,31 +173,53 @@ impl Login {
         // A serial line leads to a terminal port of the remote machine, whose line end key is CR.
         let is_line =
             matches!(self.settings.protocol, LoginProtocol::Serial | LoginProtocol::ComPort(_));
-        let end = LineEnd::engine_input(self.settings.line_end.for_mode(!is_line));
-        let mut encoded = Vec::with_capacity(data.len() + data.len() / 16 + 2);
-        if std::mem::take(&mut self.has_cr) {
-            encoded.push(b'\r');
-        }
-        for piece in data.split_inclusive(|byte| *byte == b'\n') {
-            let text = piece.strip_suffix(b"\n").unwrap_or(piece);
-            encoded.extend_from_slice(text);
-            match encoded.last() {
-                _ if text.len() == piece.len() => {}
-                Some(b'\r') => encoded.push(b'\n'),
-                _ => encoded.extend_from_slice(end),
-            }
-        }
-        // Only the next byte shows whether a CR ends a line.
-        self.has_cr = encoded.pop_if(|last| *last == b'\r').is_some();
+        let end = self.settings.line_end.for_mode(!is_line);
+        let encoded = self.input.convert_piped(data, end);
         self.send_text(&encoded, cx);
     }
 
     /// Processes the end of piped input.
     pub(super) fn end_pipe(&mut self, cx: &mut Cx<'_>) {
-        if std::mem::take(&mut self.has_cr) {
+        if self.input.take_piped_cr() {
             self.send_text(b"\r", cx);
         }
         self.stage = Stage::Closing;
+    }
+
+    /// Runs the script, if there is one, as far as it can proceed now.
+    pub(super) fn run_script(&mut self, cx: &mut Cx<'_>) {
+        while self.stage == Stage::Open
+            && !self.protocol.start_tls.is_awaited()
+            && let Some(action) = self.input.next_script_action(cx.now)
+        {
+            self.perform(action, cx);
+        }
+    }
+
+    /// Runs the script to its end, because the remote host has closed the connection.
+    pub(super) fn end_script(&mut self, cx: &mut Cx<'_>) {
+        self.input.notify_script_of_end();
+        while let Some(action) = self.input.next_script_action(cx.now) {
+            self.perform(action, cx);
+        }
+    }
+
+    fn perform(&mut self, action: ScriptAction, cx: &mut Cx<'_>) {
+        match action {
+            ScriptAction::Send(keys) => self.send_keys(&keys, cx),
+            ScriptAction::Break => _ = self.protocol.queue_command(Command::Break, cx),
+            ScriptAction::Say(sentence) => super::say(&sentence),
+            ScriptAction::Interact => {
+                self.input.hand_over_to_keyboard();
+                self.enter_raw_mode();
+            }
+            ScriptAction::Exit(code, why) => {
+                self.input.end_script((code, why));
+                if self.stage == Stage::Open {
+                    self.stage = Stage::LocalClosed;
+                }
+            }
+        }
     }
 }
 

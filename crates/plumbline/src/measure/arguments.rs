@@ -1,7 +1,7 @@
 //! Arguments of `plumb measure`, and their valid combinations with each kind of target.
 
 use super::schedule::{Schedule, duration, large_size, size};
-use super::target::MeasureTarget;
+use super::target::{LoginTarget, MeasureTarget};
 use crate::address_families::AddressFamilyOptions;
 use crate::heading;
 use anyhow::{Result, bail};
@@ -142,7 +142,9 @@ impl Arguments {
             MeasureTarget::Recording(_) if is_series => {
                 bail!("--tries, --every and --for do not apply to a recording: omit them")
             }
-            MeasureTarget::Recording(_) | MeasureTarget::Line(_) | MeasureTarget::Running(_)
+            MeasureTarget::Recording(_)
+            | MeasureTarget::Login(LoginTarget::Line(_))
+            | MeasureTarget::Running(_)
                 if self.via != Route::Kernel =>
             {
                 bail!("--via applies only to hosts: omit it")
@@ -154,7 +156,7 @@ impl Arguments {
                 bail!("a running plumb is observed once: use --for instead of --tries and --every")
             }
             MeasureTarget::Running(_) => Schedule::new(None, None, None),
-            MeasureTarget::Login { .. } | MeasureTarget::Line(_) if self.write => {
+            MeasureTarget::Login(_) if self.write => {
                 bail!("--write requires a file server as its target")
             }
             MeasureTarget::Files(_) if self.pattern && !self.write => {

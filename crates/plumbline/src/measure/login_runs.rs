@@ -10,12 +10,11 @@ use super::probe_login::{LoginProbe, ProbeParameters, ProbeResult, unusable_reas
 use super::progress::ProgressLine;
 use super::prompt::Prompts;
 use super::record::{measurement, waterfall};
-use super::target::SerialTarget;
+use super::target::LoginTarget;
 use crate::exit::Failure;
 use anyhow::Result;
 use carrier::{
-    self, EndedSession, EngineContext, HostTarget, MaybeTls, NoAddress, Outcome, Route,
-    StreamSession, Trust,
+    self, EndedSession, EngineContext, MaybeTls, NoAddress, Outcome, Route, StreamSession, Trust,
 };
 use net::time::{Duration, Instant};
 use os::clock::Calibration;
@@ -25,20 +24,9 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::SystemTime;
 
-/// Host or serial line on which logins are measured.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Location<'a> {
-    /// Host; the flag selects TLS from the first byte.
-    Host(&'a HostTarget, bool),
-    /// Remote end of a serial line.
-    Line(&'a SerialTarget),
-}
-
-/// Measures logins at one location.
+/// Measures logins at one target.
 pub(super) struct Logins<'a> {
-    pub(super) location: Location<'a>,
-    /// Target as displayed in the report.
-    pub(super) name: String,
+    pub(super) target: &'a LoginTarget,
     pub(super) arguments: &'a Arguments,
     pub(super) interrupts: &'a Interrupts,
     pub(super) login: Option<Login>,
@@ -69,9 +57,9 @@ impl Logins<'_> {
         let plan = self.plan();
         let interrupt = Some(self.interrupts.descriptor()?);
         let progress = ProgressLine::on_stderr();
-        let session = match self.location {
-            Location::Host(..) => MeasureSession::new(plan, interrupt, progress),
-            Location::Line(_) => MeasureSession::on_line(plan, interrupt, progress),
+        let session = match self.target {
+            LoginTarget::Host { .. } => MeasureSession::new(plan, interrupt, progress),
+            LoginTarget::Line(_) => MeasureSession::on_line(plan, interrupt, progress),
         };
         let mut context = EngineContext::new(true)?;
         let ended = match self.run_session(session, &mut context)? {
@@ -83,7 +71,7 @@ impl Logins<'_> {
             return Ok(Err(ended.connect_failure.unwrap_or_else(TryFailure::interrupted)));
         }
         let mut circumstances = Circumstances {
-            target: self.name.clone(),
+            target: self.target.to_string(),
             address: ended.address,
             carrier: self.carrier(),
             started_at,
@@ -113,7 +101,7 @@ impl Logins<'_> {
     pub(super) fn probe_availability(&self) -> Result<Result<u64, TryFailure>> {
         let started_at = std::time::Instant::now();
         // On a serial line an echo is the only sign of a remote host.
-        let keys = if matches!(self.location, Location::Line(_)) { 1 } else { 0 };
+        let keys = if matches!(self.target, LoginTarget::Line(_)) { 1 } else { 0 };
         Ok(self.run_probe(self.probe_parameters(keys))?.map(|probe_result| {
             let wait_time = probe_result
                 .usable_at
@@ -130,9 +118,9 @@ impl Logins<'_> {
     /// Runs a short availability probe and returns its result.
     fn run_probe(&self, parameters: ProbeParameters) -> Result<Result<ProbeResult, TryFailure>> {
         let interrupt = Some(self.interrupts.descriptor()?);
-        let probe = match self.location {
-            Location::Host(..) => LoginProbe::new(parameters, interrupt),
-            Location::Line(_) => LoginProbe::on_line(parameters, interrupt),
+        let probe = match self.target {
+            LoginTarget::Host { .. } => LoginProbe::new(parameters, interrupt),
+            LoginTarget::Line(_) => LoginProbe::on_line(parameters, interrupt),
         };
         let mut context = EngineContext::new(false)?;
         let ended = match self.run_session(probe, &mut context)? {
@@ -162,15 +150,15 @@ impl Logins<'_> {
         Ok(Ok(probe_result))
     }
 
-    /// Runs a session over the carrier of the location.
+    /// Runs a session over the carrier of the target.
     fn run_session<S: StreamSession>(
         &self,
         session: S,
         context: &mut EngineContext,
     ) -> Result<Result<FinishedSession<S>, TryFailure>> {
-        let (target, uses_tls) = match self.location {
-            Location::Host(target, uses_tls) => (target, uses_tls),
-            Location::Line(line) => {
+        let (target, uses_tls) = match self.target {
+            LoginTarget::Host { target, uses_tls } => (target, *uses_tls),
+            LoginTarget::Line(line) => {
                 let ended =
                     carrier::run_on_serial_line(session, &line.device, line.settings, context)?;
                 let EndedSession { session, outcome, .. } = ended;
@@ -231,9 +219,9 @@ impl Logins<'_> {
     }
 
     fn carrier(&self) -> Carrier {
-        match self.location {
-            Location::Host(..) => Carrier::Network(self.via().clone()),
-            Location::Line(line) => Carrier::Line(line.clone()),
+        match self.target {
+            LoginTarget::Host { .. } => Carrier::Network(self.via().clone()),
+            LoginTarget::Line(line) => Carrier::Line(line.clone()),
         }
     }
 

@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
 /// Returns the credentials for a login, or the URL of a file server with its user and password.
 fn series(arguments: &Arguments) -> Result<(Option<Login>, Option<url::Url>)> {
     match &arguments.target {
-        MeasureTarget::Login { .. } | MeasureTarget::Line(_) => {
+        MeasureTarget::Login(_) => {
             let login = arguments.login.as_ref().map(|user| login(user, arguments)).transpose()?;
             Ok((login, None))
         }

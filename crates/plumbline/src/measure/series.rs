@@ -3,7 +3,7 @@
 
 use super::arguments::Arguments;
 use super::interrupt::Interrupts;
-use super::login_runs::{Location, Logins};
+use super::login_runs::Logins;
 use super::login_session::Login;
 use super::nanoseconds::nanos;
 use super::observed;
@@ -192,16 +192,9 @@ impl Series<'_> {
     }
 
     fn logins(&self) -> Option<Logins<'_>> {
-        let location = match &self.arguments.target {
-            MeasureTarget::Login { target, uses_tls } => Location::Host(target, *uses_tls),
-            MeasureTarget::Line(line) => Location::Line(line),
-            MeasureTarget::Files(_) | MeasureTarget::Recording(_) | MeasureTarget::Running(_) => {
-                return None;
-            }
-        };
+        let MeasureTarget::Login(target) = &self.arguments.target else { return None };
         Some(Logins {
-            location,
-            name: self.arguments.target.to_string(),
+            target,
             arguments: self.arguments,
             interrupts: self.interrupts,
             login: self.login.clone(),

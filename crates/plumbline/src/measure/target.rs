@@ -2,7 +2,7 @@
 //! session, or a running plumb.
 
 use anyhow::{Context, Result, bail};
-use carrier::line_settings;
+use carrier::{Destination, HostTarget, LoginScheme};
 use os::serial::{DataBits, LineSettings, Parity, StopBits};
 use std::fmt;
 use std::path::PathBuf;
@@ -17,21 +17,62 @@ const RECORDING: &str = ".cast";
 /// A target as typed by the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MeasureTarget {
-    /// A login over Telnet.
-    Login {
-        /// Host and port.
-        target: carrier::HostTarget,
-        /// Whether TLS is used from the first byte.
-        uses_tls: bool,
-    },
-    /// A login over a serial line of this machine.
-    Line(SerialTarget),
+    /// A login.
+    Login(LoginTarget),
     /// Files of a server.
     Files(Url),
     /// A recorded session.
     Recording(PathBuf),
     /// A plumb running on this machine, by its process ID.
     Running(u32),
+}
+
+/// A host or a serial line on which logins are measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LoginTarget {
+    /// A login over Telnet.
+    Host {
+        /// Host and port.
+        target: HostTarget,
+        /// Whether TLS is used from the first byte.
+        uses_tls: bool,
+    },
+    /// A login over a serial line of this machine.
+    Line(SerialTarget),
+}
+
+impl LoginTarget {
+    /// Parses a destination of `plumb login` whose scheme, if any, is telnet or telnets.
+    fn parse(text: &str) -> Result<Self> {
+        Ok(match text.parse::<Destination>()? {
+            Destination::Host { target, scheme } => {
+                Self::Host { target, uses_tls: scheme == LoginScheme::Telnets }
+            }
+            Destination::Serial { device, settings } => {
+                Self::Line(SerialTarget { device, settings })
+            }
+        })
+    }
+}
+
+impl fmt::Display for LoginTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host { target: HostTarget { host, port }, uses_tls } => {
+                let (scheme, usual) = match uses_tls {
+                    true => ("telnets://", TELNETS_PORT),
+                    false => ("", carrier::TELNET_PORT),
+                };
+                let (open, close) = match host.contains(':') && *port != usual {
+                    true => ("[", "]"),
+                    false => ("", ""),
+                };
+                write!(f, "{scheme}{open}{host}{close}")?;
+                if *port == usual { Ok(()) } else { write!(f, ":{port}") }
+            }
+            Self::Line(line) => line.fmt(f),
+        }
+    }
 }
 
 /// A serial line of this machine.
@@ -74,16 +115,8 @@ impl FromStr for MeasureTarget {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        if let Some(rest) = text.strip_prefix("serial:") {
-            let (device, settings) = rest.split_once('?').unwrap_or((rest, ""));
-            if device.is_empty() {
-                bail!(
-                    "no device in '{}': use e.g. serial:/dev/ttyUSB0?baud=9600",
-                    text.escape_debug()
-                );
-            }
-            let settings = line_settings(settings)?;
-            return Ok(Self::Line(SerialTarget { device: PathBuf::from(device), settings }));
+        if text.starts_with("serial:") {
+            return LoginTarget::parse(text).map(Self::Login);
         }
         if let Some(process) = text.strip_prefix("pid:") {
             let number = process.parse().ok().filter(|number| *number > 0);
@@ -95,7 +128,7 @@ impl FromStr for MeasureTarget {
                 )
             });
         }
-        let Some((scheme, rest)) = text.split_once("://") else {
+        let Some((scheme, _)) = text.split_once("://") else {
             if text.ends_with(RECORDING) {
                 return Ok(Self::Recording(PathBuf::from(text)));
             }
@@ -106,40 +139,24 @@ impl FromStr for MeasureTarget {
                     text.escape_debug()
                 );
             }
-            let target = carrier::HostTarget::parse(text, Some(carrier::TELNET_PORT))?;
-            return Ok(Self::Login { target, uses_tls: false });
+            return LoginTarget::parse(text).map(Self::Login);
         };
-        let (uses_tls, port) = match scheme {
-            "telnet" => (false, carrier::TELNET_PORT),
-            "telnets" => (true, TELNETS_PORT),
-            "ftp" | "ftps" | "ftpes" | "tftp" => return text.parse().map(Self::Files),
+        match scheme {
+            "telnet" | "telnets" => LoginTarget::parse(text).map(Self::Login),
+            "ftp" | "ftps" | "ftpes" | "tftp" => text.parse().map(Self::Files),
             _ => bail!(
                 "'{}://' cannot be measured: use telnet, telnets, ftp, ftpes, ftps, tftp, \
                     serial:DEVICE, pid:NUMBER or a recording, FILE{RECORDING}",
                 scheme.escape_debug()
             ),
-        };
-        let target = carrier::HostTarget::parse(rest.trim_end_matches('/'), Some(port))?;
-        Ok(Self::Login { target, uses_tls })
+        }
     }
 }
 
 impl fmt::Display for MeasureTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Login { target: carrier::HostTarget { host, port }, uses_tls } => {
-                let (scheme, usual) = match uses_tls {
-                    true => ("telnets://", TELNETS_PORT),
-                    false => ("", carrier::TELNET_PORT),
-                };
-                let (open, close) = match host.contains(':') && *port != usual {
-                    true => ("[", "]"),
-                    false => ("", ""),
-                };
-                write!(f, "{scheme}{open}{host}{close}")?;
-                if *port == usual { Ok(()) } else { write!(f, ":{port}") }
-            }
-            Self::Line(line) => line.fmt(f),
+            Self::Login(login) => login.fmt(f),
             Self::Files(url) => url.fmt(f),
             Self::Recording(path) => write!(f, "{}", path.display()),
             Self::Running(pid) => write!(f, "pid:{pid}"),
@@ -158,12 +175,18 @@ mod tests {
 
     #[test]
     fn the_scheme_selects_the_kind_of_target() {
-        assert!(matches!(target("host"), MeasureTarget::Login { uses_tls: false, .. }));
-        assert!(matches!(target("telnets://host"), MeasureTarget::Login { uses_tls: true, .. }));
+        assert!(matches!(
+            target("host"),
+            MeasureTarget::Login(LoginTarget::Host { uses_tls: false, .. })
+        ));
+        assert!(matches!(
+            target("telnets://host"),
+            MeasureTarget::Login(LoginTarget::Host { uses_tls: true, .. })
+        ));
         for scheme in ["ftp", "ftpes", "ftps", "tftp"] {
             assert!(matches!(target(&format!("{scheme}://host/a")), MeasureTarget::Files(_)));
         }
-        assert!(matches!(target("serial:/dev/ttyS0"), MeasureTarget::Line(_)));
+        assert!(matches!(target("serial:/dev/ttyS0"), MeasureTarget::Login(LoginTarget::Line(_))));
         assert!(matches!(target("a/session.cast"), MeasureTarget::Recording(_)));
     }
 
@@ -191,7 +214,8 @@ mod tests {
 
     #[test]
     fn a_byte_on_a_line_has_its_start_parity_and_stop_bits() {
-        let MeasureTarget::Line(line) = target("serial:/dev/ttyS0?bits=7&parity=even&stop=2")
+        let MeasureTarget::Login(LoginTarget::Line(line)) =
+            target("serial:/dev/ttyS0?bits=7&parity=even&stop=2")
         else {
             panic!("not a serial line")
         };

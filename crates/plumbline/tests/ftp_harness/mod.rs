@@ -253,20 +253,6 @@ impl ControlConnection {
         }
     }
 
-    /// Like [`Self::passive`], with a receive buffer of `buffer_bytes` bytes.
-    pub(crate) fn passive_with(&mut self, buffer_bytes: usize) -> TcpStream {
-        use rustix::net::{AddressFamily, SocketType, sockopt};
-        self.0.get_mut().write_all(b"EPSV\r\n").unwrap();
-        let mut line = String::new();
-        self.0.read_line(&mut line).unwrap();
-        let port = line.split('|').nth(3).unwrap().parse::<u16>().unwrap();
-        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-        sockopt::set_socket_recv_buffer_size(&socket, buffer_bytes).unwrap();
-        let to = SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, port);
-        rustix::net::connect(&socket, &to).unwrap();
-        TcpStream::from(socket)
-    }
-
     /// Requests a passive data connection and opens it.
     pub(crate) fn passive(&mut self) -> TcpStream {
         self.0.get_mut().write_all(b"EPSV\r\n").unwrap();

@@ -7,12 +7,13 @@ use super::listing::{as_json, entries, line, print_names};
 use super::removal::{Removal, RemoveOptions, check_named, confirm};
 use super::run_command::{report_error, run_command};
 use crate::exit;
+use crate::files::location::Location;
 use crate::files::progress::print_message;
 use os::beneath::Existing;
 use protocols::ftp::Representation;
 use protocols::ftp::user::Task;
 use std::fs::File;
-use std::str::FromStr;
+use std::os::unix::ffi::OsStrExt;
 use transfer::escaped;
 use transfer::ftp::FileOutcome;
 use transfer::ftp::FtpClient;
@@ -75,7 +76,7 @@ pub(crate) struct Move {
     url: Url,
     /// New name on the server, as a path or as a URL of the same host and user
     #[arg(value_name = "name")]
-    name: NewName,
+    name: Location,
     #[command(flatten)]
     connection: ConnectionOptions,
 }
@@ -159,49 +160,29 @@ pub(crate) fn make_directory(arguments: &MakeDirectory) -> exit::Result {
     })
 }
 
-/// The second argument of `plumb mv`.
-#[derive(Clone, Debug)]
-enum NewName {
-    Path(Vec<u8>),
-    Url(Url),
-}
-
-impl FromStr for NewName {
-    type Err = anyhow::Error;
-
-    fn from_str(text: &str) -> anyhow::Result<Self> {
-        match text.contains("://") {
-            true => text.parse().map(Self::Url),
-            false => Ok(Self::Path(text.as_bytes().to_vec())),
-        }
+/// Returns the new path of `plumb mv`, which is a path on the same server as `from`.
+///
+/// # Errors
+///
+/// Returns an error if the new name is a URL with another server or user.
+fn new_path<'a>(name: &'a Location, from: &Url) -> Result<&'a [u8], FtpError> {
+    let url = match name {
+        Location::Local(path) => return Ok(path.as_os_str().as_bytes()),
+        Location::Remote(url) => url,
+    };
+    let is_same_user = url.login.user.is_none() || url.login.user == from.login.user;
+    if url.target != from.target || !is_same_user {
+        return Err(FtpError::InvalidRequest(format!(
+            "{from} and {url} differ in host, port or user: mv renames files within one server"
+        )));
     }
-}
-
-impl NewName {
-    /// Returns the new path, which is a path on the same server as `from`.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the new name is a URL with another server or user.
-    fn path(&self, from: &Url) -> Result<&[u8], FtpError> {
-        let url = match self {
-            Self::Path(path) => return Ok(path),
-            Self::Url(url) => url,
-        };
-        let is_same_user = url.login.user.is_none() || url.login.user == from.login.user;
-        if url.target != from.target || !is_same_user {
-            return Err(FtpError::InvalidRequest(format!(
-                "{from} and {url} differ in host, port or user: mv renames files within one server"
-            )));
-        }
-        Ok(&url.name)
-    }
+    Ok(&url.name)
 }
 
 /// Runs `plumb mv`.
 pub(crate) fn move_file(arguments: &Move) -> exit::Result {
     let url = &arguments.url;
-    let names = arguments.name.path(url).and_then(|to| {
+    let names = new_path(&arguments.name, url).and_then(|to| {
         check_named(&url.name, "rename")?;
         check_named(to, "rename")?;
         Ok(to)

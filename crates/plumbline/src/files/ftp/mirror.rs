@@ -16,7 +16,8 @@ use super::removal::{amount_text, check_named, confirm, remove_directory, remove
 use super::rules::Rules;
 use super::run_command::{report_error, run_command};
 use crate::exit;
-use crate::files::get_put_arguments::{Location, rate};
+use crate::files::get_put_arguments::rate;
+use crate::files::location::Location;
 use crate::files::progress::print_message;
 use crate::heading;
 use anyhow::Context;

@@ -1,6 +1,6 @@
 //! Status line: echo time, traffic and the limiting factor.
 
-use super::super::session::LoginTraffic;
+use super::super::session_status::LoginTraffic;
 use carrier::CarrierStatus;
 use net::time::{Duration, Instant};
 use records::format::{count, duration};

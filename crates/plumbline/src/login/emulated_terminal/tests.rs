@@ -1,7 +1,7 @@
 //! Tests of the bytes drawn on the local terminal, which is simulated by plumbline's terminal
 //! emulator.
 
-use super::super::session::LoginTraffic;
+use super::super::session_status::LoginTraffic;
 use super::*;
 use carrier::{CarrierStatus, EngineContext};
 use net::time::{Duration, Instant};
