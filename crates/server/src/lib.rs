@@ -8,7 +8,6 @@
 //! on tokio, except cleartext logins on kernel sockets, which run on a second thread (`executor`).
 //! `descriptor` lets a session run on either thread.
 
-mod accept;
 mod admission;
 mod certificate;
 mod check;
@@ -24,6 +23,7 @@ mod ftp;
 mod line_writer;
 mod listener;
 mod log;
+mod login_connection;
 mod login_listeners;
 mod login_prompt;
 mod login_server;
@@ -39,6 +39,7 @@ mod session_end;
 mod source;
 mod start_tls;
 mod suggest;
+mod tcp_connection;
 mod tftp;
 mod throttle;
 mod traffic;

@@ -1,21 +1,82 @@
-//! Listeners of the login server: a kernel socket or a port of the user-space host, each in
-//! cleartext or in TLS.
+//! TCP listeners of all servers, and the loop that accepts their connections.
+//!
+//! A listener is a kernel socket or a port of the user-space host. For each connection the loop
+//! asks the service of the listener whether the connection is admitted, and then serves the
+//! connection in a task of its own. The loop logs refusals and failed accepts.
 
-use super::accept::{AcceptedStream, ListenerOptions, serve_connection};
+use super::admission::AdmissionRefusal;
 use super::log::ServeEvent;
-use super::login_server::LoginServer;
-use anyhow::Result;
+use super::tcp_connection::TcpConnection;
+use anyhow::{Context, Result};
+use os::host::Host;
+use rustix::io::Errno;
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpSocket};
+use tokio::task::AbortHandle;
 
 /// Length of the kernel's queue of connections that are not accepted yet (the backlog of
 /// `listen(2)`).
 const BACKLOG: u32 = 1024;
-/// Delay after a failed accept, for example for lack of descriptors.
+/// Delay after an accept that failed for a reason that may persist, such as a lack of descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+/// Minimum time between two log lines about failed accepts of one listener. Without descriptors,
+/// each attempt fails until a session ends.
+const FAILURE_LOG_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Errors of `accept(2)` that concern one connection only: it was closed before it was accepted, or
+/// the network has already reported an error for it.
+const CONNECTION_ERRORS: [Errno; 9] = [
+    Errno::CONNABORTED,
+    Errno::NETDOWN,
+    Errno::PROTO,
+    Errno::NOPROTOOPT,
+    Errno::HOSTDOWN,
+    Errno::NONET,
+    Errno::HOSTUNREACH,
+    Errno::OPNOTSUPP,
+    Errno::NETUNREACH,
+];
+
+/// Service behind a listener.
+pub(super) trait ConnectionService: 'static {
+    /// Writes an event of the listener to the log.
+    fn report(&self, event: &ServeEvent<'_>);
+
+    /// Returns the maximum number of open connections, if a further connection closes the oldest
+    /// one. The limits of admission control do not close any connection.
+    fn connections_max(&self) -> Option<usize> {
+        None
+    }
+
+    /// Returns whether the server shuts down. New connections are then closed at once.
+    fn is_closing(&self) -> bool {
+        false
+    }
+
+    /// Admits a connection. Without admission control, every connection is admitted.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if the connection is refused.
+    fn admit(&self, _peer: SocketAddr) -> Result<(), AdmissionRefusal> {
+        Ok(())
+    }
+
+    /// Sends the reason to a refused client. Must not wait: a refused client gets no more of the
+    /// server's time than one attempt.
+    fn notify_refused(&self, _connection: &TcpConnection, _refusal: AdmissionRefusal) {}
+
+    /// Serves an admitted connection to its end.
+    async fn serve(self: Rc<Self>, connection: TcpConnection, peer: SocketAddr);
+
+    /// Releases the slot of an admitted connection, which has ended. Not called for a connection
+    /// that was closed because of [`Self::connections_max`].
+    fn release(&self, _peer: SocketAddr) {}
+}
 
 /// Listening TCP socket of the kernel or of the user-space host.
 #[derive(Debug)]
@@ -27,31 +88,35 @@ pub(super) enum ServerListener {
 }
 
 impl ServerListener {
-    /// Opens a kernel listener at `address`.
+    /// Opens a listener at `address`, or at its port on `host`.
     ///
     /// # Errors
     ///
-    /// Returns an error that names the address and the reason if the socket cannot be bound.
-    pub(super) fn open(address: SocketAddr) -> Result<Self> {
+    /// Returns an error that names the address and the reason if the address cannot be used.
+    pub(super) fn open(host: Option<&Host>, address: SocketAddr) -> Result<Self> {
+        let Some(host) = host else { return Self::open_kernel(address) };
+        let port = address.port();
+        let listener = host.listen(port);
+        let failure = || format!("cannot listen on port {port} of plumb's own TCP/IP stack");
+        listener.map(Self::Userspace).with_context(failure)
+    }
+
+    fn open_kernel(address: SocketAddr) -> Result<Self> {
         let socket = match address {
             SocketAddr::V4(_) => TcpSocket::new_v4(),
             SocketAddr::V6(_) => TcpSocket::new_v6(),
         }?;
         socket.set_reuseaddr(true)?;
         let result = socket.bind(address).and_then(|()| socket.listen(BACKLOG));
-        result.map(Self::Kernel).map_err(|error| {
-            let why = match error.kind() {
-                io::ErrorKind::PermissionDenied => "ports below 1024 need root",
-                io::ErrorKind::AddrInUse => "the port is used by another program",
-                io::ErrorKind::AddrNotAvailable => "not an address of this machine",
-                _ => "system error",
-            };
-            anyhow::Error::new(error).context(format!("cannot listen on {address}: {why}"))
-        })
+        result.map(Self::Kernel).map_err(|error| listen_error(address, error))
     }
 
     /// Returns the address or port for display.
-    pub(super) fn name(&self) -> Result<String> {
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `getsockname(2)`.
+    pub(super) fn name(&self) -> io::Result<String> {
         Ok(match self {
             Self::Kernel(listener) => listener.local_addr()?.to_string(),
             Self::Userspace(listener) => {
@@ -60,58 +125,303 @@ impl ServerListener {
         })
     }
 
-    async fn accept(&self) -> io::Result<(AcceptedStream, SocketAddr)> {
+    /// Accepts connections for `service` until the listener fails. Returns the error; only a
+    /// listener of the user-space host fails.
+    pub(super) async fn run<S: ConnectionService>(self, service: Rc<S>) -> io::Error {
+        let mut connections = OpenConnections::new(service.connections_max());
+        let mut failure_log = FailureLog::default();
+        loop {
+            let (connection, peer) = match self.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    let retry = self.retry_after(&error);
+                    if retry == Retry::Never {
+                        return error;
+                    }
+                    if failure_log.is_due(Instant::now()) {
+                        let at = self.name().unwrap_or_default();
+                        let why = error.to_string();
+                        service.report(&ServeEvent::AcceptFailed { at, why });
+                    }
+                    if retry == Retry::AfterDelay {
+                        tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
+                    }
+                    continue;
+                }
+            };
+            if service.is_closing() {
+                continue;
+            }
+            if let Err(refusal) = service.admit(peer) {
+                service.report(&ServeEvent::Refused { from: peer, why: refusal.to_string() });
+                service.notify_refused(&connection, refusal);
+                continue;
+            }
+            connections.make_room();
+            let service = Rc::clone(&service);
+            let task = tokio::task::spawn_local(async move {
+                Rc::clone(&service).serve(connection, peer).await;
+                service.release(peer);
+            });
+            connections.add(task.abort_handle());
+        }
+    }
+
+    async fn accept(&self) -> io::Result<(TcpConnection, SocketAddr)> {
         match self {
             Self::Kernel(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                Ok((AcceptedStream::Kernel(stream), peer))
+                Ok((TcpConnection::Kernel(stream), peer))
             }
             Self::Userspace(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                Ok((AcceptedStream::Userspace(stream), peer))
+                Ok((TcpConnection::Userspace(stream), peer))
             }
         }
     }
 
-    /// Accepts connections until the listener fails. Returns the error; only a listener of the
-    /// user-space host fails.
-    pub(super) async fn run(self, options: ListenerOptions, server: Rc<LoginServer>) -> io::Error {
-        loop {
-            let (stream, peer) = match (self.accept().await, &self) {
-                (Ok(accepted), _) => accepted,
-                // The user-space host has ended with its device.
-                (Err(error), Self::Userspace(_)) => return error,
-                (Err(_), Self::Kernel(_)) => {
-                    // No descriptors are left, or the client closed before the connection was
-                    // accepted.
-                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
-                    continue;
-                }
-            };
-            let random_ppm = server.engine().rng.below(1_000_000);
-            let result = server.admission().admit_unauthenticated(peer, random_ppm);
-            if let Err(refusal) = result {
-                let why = refusal.to_string();
-                server.log.write(&ServeEvent::Refused { from: peer, why });
-                if let (Some(_), AcceptedStream::Kernel(stream)) = (options.start_tls, &stream) {
-                    // One attempt without blocking: a refused client gets no more of the server's
-                    // time.
-                    _ = stream.try_write(format!("{refusal}\r\n").as_bytes());
-                }
-                continue;
-            }
-            server.log.write(&ServeEvent::Connected { from: peer });
-            let options = options.clone();
-            let server = Rc::clone(&server);
-            tokio::task::spawn_local(async move {
-                let result = serve_connection(stream, peer, &options, &server).await;
-                if let Err(error) = result {
-                    server
-                        .log
-                        .write(&ServeEvent::Refused { from: peer, why: format!("{error:#}") });
-                }
-                server.admission().release_session(peer);
-            });
+    /// Returns whether the next connection may be accepted after `error`.
+    fn retry_after(&self, error: &io::Error) -> Retry {
+        match self {
+            Self::Kernel(_) => retry_of_kernel(error),
+            // The user-space host has ended with its device.
+            Self::Userspace(_) => Retry::Never,
         }
+    }
+}
+
+/// Returns the error of a kernel socket that cannot be bound to `address`, with the reason.
+pub(super) fn listen_error(address: SocketAddr, error: io::Error) -> anyhow::Error {
+    let why = match error.kind() {
+        io::ErrorKind::PermissionDenied => "ports below 1024 need root",
+        io::ErrorKind::AddrInUse => "the port is used by another program",
+        io::ErrorKind::AddrNotAvailable => "not an address of this machine",
+        _ => "system error",
+    };
+    anyhow::Error::new(error).context(format!("cannot listen on {address}: {why}"))
+}
+
+/// Time of the next accept after a failed one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Retry {
+    AtOnce,
+    AfterDelay,
+    Never,
+}
+
+fn retry_of_kernel(error: &io::Error) -> Retry {
+    match Errno::from_io_error(error) {
+        Some(errno) if CONNECTION_ERRORS.contains(&errno) => Retry::AtOnce,
+        // Usually no descriptors are left in this process (EMFILE) or on this machine (ENFILE). The
+        // connection stays in the kernel's queue.
+        _ => Retry::AfterDelay,
+    }
+}
+
+/// Rate limit of the log lines about failed accepts.
+#[derive(Debug, Default)]
+struct FailureLog {
+    logged_at: Option<Instant>,
+}
+
+impl FailureLog {
+    /// Returns whether a failure at `now` is logged.
+    fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = self.logged_at.is_none_or(|at| now >= at + FAILURE_LOG_INTERVAL);
+        if is_due {
+            self.logged_at = Some(now);
+        }
+        is_due
+    }
+}
+
+/// Open connections of a listener, if their number is limited by closing the oldest one.
+#[derive(Debug)]
+struct OpenConnections {
+    max: Option<usize>,
+    tasks: VecDeque<AbortHandle>,
+}
+
+impl OpenConnections {
+    const fn new(max: Option<usize>) -> Self {
+        Self { max, tasks: VecDeque::new() }
+    }
+
+    /// Closes the oldest connection if the maximum number is open.
+    fn make_room(&mut self) {
+        let Some(max) = self.max else { return };
+        self.tasks.retain(|task| !task.is_finished());
+        if self.tasks.len() >= max
+            && let Some(oldest) = self.tasks.pop_front()
+        {
+            oldest.abort();
+        }
+    }
+
+    fn add(&mut self, task: AbortHandle) {
+        if self.max.is_some() {
+            self.tasks.push_back(task);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType};
+    use std::cell::{Cell, RefCell};
+    use std::net::Ipv4Addr;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+    use tokio::sync::Notify;
+    use tokio::task::LocalSet;
+
+    /// Service that sends a byte to each client and waits until the client closes the connection.
+    struct TestService {
+        connections_max: Option<usize>,
+        /// Number of connections that are admitted at the same time.
+        slots: Cell<usize>,
+        events: RefCell<Vec<String>>,
+        changed: Notify,
+    }
+
+    impl TestService {
+        fn new(slots: usize, connections_max: Option<usize>) -> Rc<Self> {
+            let slots = Cell::new(slots);
+            let events = RefCell::default();
+            Rc::new(Self { connections_max, slots, events, changed: Notify::new() })
+        }
+    }
+
+    impl ConnectionService for TestService {
+        fn report(&self, event: &ServeEvent<'_>) {
+            self.events.borrow_mut().push(event.to_string());
+            self.changed.notify_one();
+        }
+
+        fn connections_max(&self) -> Option<usize> {
+            self.connections_max
+        }
+
+        fn admit(&self, _peer: SocketAddr) -> Result<(), AdmissionRefusal> {
+            let slots = self.slots.get().checked_sub(1).ok_or(AdmissionRefusal::Full)?;
+            self.slots.set(slots);
+            Ok(())
+        }
+
+        fn notify_refused(&self, connection: &TcpConnection, refusal: AdmissionRefusal) {
+            connection.try_write(refusal.to_string().as_bytes()).unwrap();
+        }
+
+        async fn serve(self: Rc<Self>, mut connection: TcpConnection, _peer: SocketAddr) {
+            connection.write_all(b"!").await.unwrap();
+            connection.read_u8().await.unwrap_err();
+        }
+
+        fn release(&self, _peer: SocketAddr) {
+            self.slots.set(self.slots.get() + 1);
+            self.changed.notify_one();
+        }
+    }
+
+    fn run_test(test: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        LocalSet::new().block_on(&runtime, test);
+    }
+
+    /// Runs `service` at a free port, and returns the address.
+    fn start(service: &Rc<TestService>) -> SocketAddr {
+        let listener = ServerListener::open(None, (Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let at = listener.name().unwrap().parse().unwrap();
+        tokio::task::spawn_local(listener.run(Rc::clone(service)));
+        at
+    }
+
+    #[test]
+    fn a_refused_client_gets_the_reason_and_a_slot_is_released_at_the_end() {
+        run_test(async {
+            let service = TestService::new(1, None);
+            let at = start(&service);
+            let mut first = TcpStream::connect(at).await.unwrap();
+            assert_eq!(first.read_u8().await.unwrap(), b'!');
+            let mut second = TcpStream::connect(at).await.unwrap();
+            let mut reply = String::new();
+            second.read_to_string(&mut reply).await.unwrap();
+            assert_eq!(reply, "too many sessions");
+            let from = second.local_addr().unwrap();
+            assert_eq!(*service.events.borrow(), [format!("{from} refused: too many sessions")]);
+            drop(first);
+            while service.slots.get() == 0 {
+                service.changed.notified().await;
+            }
+            let mut third = TcpStream::connect(at).await.unwrap();
+            assert_eq!(third.read_u8().await.unwrap(), b'!');
+        });
+    }
+
+    #[test]
+    fn a_connection_above_the_limit_closes_the_oldest_one() {
+        run_test(async {
+            let service = TestService::new(9, Some(1));
+            let at = start(&service);
+            let mut first = TcpStream::connect(at).await.unwrap();
+            assert_eq!(first.read_u8().await.unwrap(), b'!');
+            let mut second = TcpStream::connect(at).await.unwrap();
+            assert_eq!(second.read_u8().await.unwrap(), b'!');
+            assert!(first.read_u8().await.is_err());
+        });
+    }
+
+    #[test]
+    fn a_failed_accept_is_logged() {
+        run_test(async {
+            // `accept` fails because the socket does not listen.
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            let socket =
+                rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None);
+            let socket = std::net::TcpListener::from(socket.unwrap());
+            rustix::net::bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+            let listener = TcpListener::from_std(socket).unwrap();
+            let at = listener.local_addr().unwrap();
+            let service = TestService::new(9, None);
+            tokio::task::spawn_local(ServerListener::Kernel(listener).run(Rc::clone(&service)));
+            service.changed.notified().await;
+            let text =
+                format!("cannot accept a connection on {at}: Invalid argument (os error 22)");
+            assert_eq!(*service.events.borrow(), [text]);
+        });
+    }
+
+    #[test]
+    fn an_error_of_one_connection_delays_no_other() {
+        let retry = |errno: Errno| retry_of_kernel(&errno.into());
+        assert_eq!(retry(Errno::CONNABORTED), Retry::AtOnce);
+        assert_eq!(retry(Errno::NETUNREACH), Retry::AtOnce);
+        assert_eq!(retry(Errno::MFILE), Retry::AfterDelay);
+        assert_eq!(retry(Errno::NFILE), Retry::AfterDelay);
+    }
+
+    #[test]
+    fn failed_accepts_are_logged_at_most_once_per_interval() {
+        let mut log = FailureLog::default();
+        let now = Instant::now();
+        assert!(log.is_due(now) && !log.is_due(now));
+        assert!(!log.is_due(now + FAILURE_LOG_INTERVAL - Duration::from_millis(1)));
+        assert!(log.is_due(now + FAILURE_LOG_INTERVAL));
+    }
+
+    #[test]
+    fn the_error_of_an_address_names_the_reason() {
+        run_test(async {
+            let taken = ServerListener::open(None, (Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+            let at: SocketAddr = taken.name().unwrap().parse().unwrap();
+            let error = ServerListener::open(None, at).unwrap_err();
+            let why = format!("cannot listen on {at}: the port is used by another program");
+            assert_eq!(error.to_string(), why);
+            // RFC 5737: an address for documentation.
+            let error = ServerListener::open(None, "192.0.2.1:9".parse().unwrap()).unwrap_err();
+            let why = "cannot listen on 192.0.2.1:9: not an address of this machine";
+            assert_eq!(error.to_string(), why);
+        });
     }
 }

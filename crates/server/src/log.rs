@@ -27,6 +27,8 @@ pub(super) enum ServeEvent<'a> {
     Certificate { sha256: &'a str },
     /// A client connected.
     Connected { from: SocketAddr },
+    /// A connection could not be accepted.
+    AcceptFailed { at: String, why: String },
     /// A connection was refused.
     Refused { from: SocketAddr, why: String },
     /// A login attempt failed.
@@ -44,7 +46,7 @@ pub(super) enum ServeEvent<'a> {
     /// Transfer records are disabled or cannot be written.
     NoTransferRecord { why: String },
     /// The metrics endpoint is open.
-    Metrics { at: SocketAddr },
+    Metrics { at: String },
     /// The meters are not available to `plumb meters`.
     NoMeters { why: String },
     /// START_TLS is not offered.
@@ -67,6 +69,9 @@ impl std::fmt::Display for ServeEvent<'_> {
             Self::Listening { at, how } => write!(f, "listening on {at}, {how}"),
             Self::Certificate { sha256 } => write!(f, "certificate SHA-256 {sha256}"),
             Self::Connected { from } => write!(f, "{from} connected"),
+            Self::AcceptFailed { at, why } => {
+                write!(f, "cannot accept a connection on {at}: {why}")
+            }
             Self::Refused { from, why } => write!(f, "{from} refused: {why}"),
             Self::LoginFailed { from, name } => {
                 write!(f, "{from}: login failed for '{}'", name.escape_default())
@@ -204,7 +209,7 @@ mod tests {
             ServeEvent::LineDown { device: name, why: text() },
             ServeEvent::NoRecord { why: text() },
             ServeEvent::NoTransferRecord { why: text() },
-            ServeEvent::Metrics { at: from },
+            ServeEvent::Metrics { at: text() },
             ServeEvent::NoMeters { why: text() },
             ServeEvent::NoStartTls { why: text() },
             ServeEvent::Writes { from, device: text() },
@@ -212,8 +217,9 @@ mod tests {
             ServeEvent::NotReloaded { why: text() },
             ServeEvent::LinesDropped { count: 1 },
             ServeEvent::Closing { sessions: 1 },
+            ServeEvent::AcceptFailed { at: text(), why: text() },
         ];
-        assert_lines_are_harmless(&events, 19, |event| match event {
+        assert_lines_are_harmless(&events, 20, |event| match event {
             ServeEvent::Listening { .. } => 0,
             ServeEvent::Certificate { .. } => 1,
             ServeEvent::Connected { .. } => 2,
@@ -233,6 +239,7 @@ mod tests {
             ServeEvent::ReloadedLogins => 16,
             ServeEvent::NotReloaded { .. } => 17,
             ServeEvent::LinesDropped { .. } => 18,
+            ServeEvent::AcceptFailed { .. } => 19,
         });
     }
 

@@ -1,9 +1,9 @@
 //! Listeners of the logins and of the serial consoles.
 
-use super::accept::ListenerOptions;
 use super::console::{self, SerialConsole};
 use super::listener::ServerListener;
 use super::log::ServeEvent;
+use super::login_connection::LoginService;
 use super::login_server::LoginServer;
 use super::start_tls::StartTls;
 use anyhow::{Context, Result};
@@ -119,24 +119,16 @@ impl Listeners<'_> {
         console: Option<&Rc<SerialConsole>>,
         accept_tasks: &mut JoinSet<io::Error>,
     ) -> Result<()> {
-        let listener = open(self.host, address)?;
+        let listener = ServerListener::open(self.host, address)?;
         let at = listener.name()?;
         self.login_server.log.write(&ServeEvent::Listening { at, how: protection });
-        let options = ListenerOptions {
+        let service = LoginService {
+            server: Rc::clone(self.login_server),
             acceptor: self.acceptor.clone(),
             start_tls,
             console: console.cloned(),
         };
-        accept_tasks.spawn_local(listener.run(options, Rc::clone(self.login_server)));
+        accept_tasks.spawn_local(listener.run(Rc::new(service)));
         Ok(())
     }
-}
-
-pub(crate) fn open(host: Option<&Host>, address: SocketAddr) -> Result<ServerListener> {
-    let Some(host) = host else { return ServerListener::open(address) };
-    let port = address.port();
-    let listener = host.listen(port);
-    let failure = || format!("cannot listen on port {port} of plumb's own TCP/IP stack");
-    let listener = listener.with_context(failure)?;
-    Ok(ServerListener::Userspace(listener))
 }

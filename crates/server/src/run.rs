@@ -63,7 +63,7 @@ pub fn serve(prepared: Prepared) -> Result<()> {
             ftp: ftp.map(Rc::new),
         };
         if let Some(metrics) = metrics {
-            serve_metrics(metrics, &transfer_log, &served, log).await?;
+            serve_metrics(metrics, &transfer_log, &served, log)?;
         }
         let result = tokio::task::spawn_local(run_servers(served, flags, registry, log)).await?;
         transfer_log.close();
@@ -109,7 +109,7 @@ pub(crate) struct Served {
 }
 
 /// Opens the metrics endpoint.
-pub(crate) async fn serve_metrics(
+pub(crate) fn serve_metrics(
     address: metrics::EndpointSettings,
     transfer_log: &Rc<TransferLog>,
     served: &Served,
@@ -130,7 +130,7 @@ pub(crate) async fn serve_metrics(
         let traffic: Vec<_> = traffic.into_iter().flatten().collect();
         transfer_log.metrics().text(&traffic)
     };
-    let (at, attended) = metrics::serve(address, text).await?;
+    let (at, attended) = metrics::serve(address, text, log)?;
     log.write(&ServeEvent::Metrics { at });
     tokio::task::spawn_local(attended);
     Ok(())

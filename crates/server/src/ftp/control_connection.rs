@@ -10,9 +10,9 @@
 
 use super::client_hello;
 use super::ftp_server::FtpServer;
-use super::socket::Socket;
 use super::tickets::{self, TOKEN_LEN};
 use crate::metered::{Metered, MeteredStream};
+use crate::tcp_connection::TcpConnection;
 use net::meter::Account;
 use rustix::net::RecvFlags;
 use std::cell::RefCell;
@@ -40,7 +40,7 @@ const RECORD_MAX_BYTES: usize = RECORD_HEADER_LEN + (1 << 14) + 256;
 const RECORD_TYPES: std::ops::RangeInclusive<u8> = 0x14..=0x17;
 
 /// Stream below TLS: a socket whose system calls are charged to a meter account of their own.
-type MeteredSocket = MeteredStream<Socket, FtpServer>;
+type MeteredSocket = MeteredStream<TcpConnection, FtpServer>;
 
 /// Control connection.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ pub(super) struct ControlConnection {
 
 #[derive(Debug)]
 enum Transport {
-    Plaintext(Socket),
+    Plaintext(TcpConnection),
     Tls(Box<TlsStream<MeteredSocket>>),
     /// The server has sent close_notify, the client has not yet.
     LeavingTls(Box<LeavingTls>),
@@ -65,7 +65,7 @@ enum Transport {
 /// Connection that is leaving TLS.
 #[derive(Debug)]
 struct LeavingTls {
-    stream: Socket,
+    stream: TcpConnection,
     tls: ServerConnection,
     /// Bytes of the record being read.
     record: Vec<u8>,
@@ -80,7 +80,7 @@ pub(super) struct IoProgress {
 }
 
 impl ControlConnection {
-    pub(super) fn new(stream: Socket) -> Self {
+    pub(super) fn new(stream: TcpConnection) -> Self {
         Self { transport: Transport::Plaintext(stream), needs_flush: false, may_have_unread: false }
     }
 
@@ -144,10 +144,10 @@ impl ControlConnection {
     /// Returns whether the client has closed the connection, even if earlier data has not been read
     /// yet.
     pub(super) fn has_ended(&self) -> bool {
-        self.socket().is_none_or(Socket::has_ended)
+        self.socket().is_none_or(TcpConnection::has_ended)
     }
 
-    fn socket(&self) -> Option<&Socket> {
+    fn socket(&self) -> Option<&TcpConnection> {
         match &self.transport {
             Transport::Plaintext(stream) => Some(stream),
             Transport::Tls(stream) => Some(stream.get_ref().0.inner()),
@@ -322,7 +322,7 @@ impl ControlConnection {
 /// runtime assumes that a short read has drained the socket. The ABOR behind the mark would then be
 /// read only when another command arrives, but the client sends no command while it waits for the
 /// reply to ABOR.
-fn read_available(socket: &Socket, room: &mut ReadBuf<'_>) -> bool {
+fn read_available(socket: &TcpConnection, room: &mut ReadBuf<'_>) -> bool {
     // A read of the user-space TCP does not end at the urgent mark.
     let Some(stream) = socket.kernel() else { return false };
     let read = rustix::net::recv(stream, room.initialize_unfilled(), RecvFlags::DONTWAIT);

@@ -11,11 +11,11 @@ use super::ftp_server::FtpServer;
 use super::listing::{Lister, Progress};
 use super::local_channel::LocalQueue;
 use super::long_work::{self, ListingPiece};
-use super::socket::Socket;
 use super::source::{Payload, converts_words};
 use super::transfer_stats::ServerTransferStats;
 use super::upload::Upload;
 use crate::metered::Metered;
+use crate::tcp_connection::TcpConnection;
 use net::meter::Account;
 use os::clock::{Monotonic, thread_cpu_time};
 use protocols::ftp::data::Encoder;
@@ -66,13 +66,13 @@ const INLINE_NAMES: usize = 256;
 pub(super) enum Stream {
     /// Not registered with the runtime.
     Unregistered(std::net::TcpStream),
-    Registered(Socket),
+    Registered(TcpConnection),
 }
 
 impl Stream {
-    fn into_registered(self) -> io::Result<Socket> {
+    fn into_registered(self) -> io::Result<TcpConnection> {
         match self {
-            Self::Unregistered(stream) => TcpStream::from_std(stream).map(Socket::Kernel),
+            Self::Unregistered(stream) => TcpStream::from_std(stream).map(TcpConnection::Kernel),
             Self::Registered(socket) => Ok(socket),
         }
     }
@@ -601,13 +601,13 @@ struct Connection {
 }
 
 enum Transport {
-    Plaintext(Socket),
+    Plaintext(TcpConnection),
     Tls(Box<DataTlsStream>),
 }
 
 impl Connection {
     async fn open(
-        stream: Socket,
+        stream: TcpConnection,
         parameters: Option<DataTlsParameters>,
         is_incoming: bool,
     ) -> Result<Self> {
@@ -629,7 +629,7 @@ impl Connection {
     }
 
     /// Returns the socket; with TLS, the socket below TLS.
-    fn socket(&self) -> &Socket {
+    fn socket(&self) -> &TcpConnection {
         match &self.transport {
             Transport::Plaintext(socket) => socket,
             Transport::Tls(tls_stream) => tls_stream.stream(),
@@ -740,8 +740,8 @@ impl Drop for Connection {
             return;
         }
         match self.socket() {
-            Socket::Kernel(stream) => reset(stream),
-            Socket::Userspace(stream) => stream.abort(),
+            TcpConnection::Kernel(stream) => reset(stream),
+            TcpConnection::Userspace(stream) => stream.abort(),
         }
     }
 }

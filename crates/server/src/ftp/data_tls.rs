@@ -9,9 +9,9 @@
 //! nothing is held back, because the server sends the last flight of the handshake (RFC 5246 §7.3).
 
 use super::ftp_server::FtpServer;
-use super::socket::Socket;
 use super::tickets;
 use crate::metered::Metered;
+use crate::tcp_connection::TcpConnection;
 use carrier::{Progress, RecordLayer, TlsWrite};
 use net::meter::Account;
 use std::fmt;
@@ -32,7 +32,7 @@ const HELD_MAX_BYTES: usize = 8 * 1024;
 pub(super) struct DataTlsStream {
     layer: RecordLayer,
     server: Option<Rc<FtpServer>>,
-    stream: Socket,
+    stream: TcpConnection,
     /// Whether the transfer is an upload; the tickets of an upload are held back until its end.
     is_incoming: bool,
     /// Data received with the handshake.
@@ -66,7 +66,7 @@ impl DataTlsStream {
     /// Returns an error if the handshake fails, and [`ErrorKind::PermissionDenied`] if the client
     /// does not resume a required TLS session.
     pub(super) async fn accept(
-        stream: Socket,
+        stream: TcpConnection,
         parameters: &DataTlsParameters,
         is_incoming: bool,
     ) -> io::Result<Self> {
@@ -118,7 +118,7 @@ impl DataTlsStream {
     }
 
     /// Returns the socket below TLS.
-    pub(super) const fn stream(&self) -> &Socket {
+    pub(super) const fn stream(&self) -> &TcpConnection {
         &self.stream
     }
 

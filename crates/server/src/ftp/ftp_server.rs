@@ -3,7 +3,6 @@
 use super::configuration::FtpSettings;
 use super::default_tls::{DefaultTls, tls};
 use super::ftp_log::FtpEvent;
-use super::socket;
 use super::space::Space;
 use super::tickets;
 use crate::admission::Admission;
@@ -144,7 +143,7 @@ impl FtpServer {
     /// Serves on `host` instead of the kernel's network stack. Must be called before
     /// [`FtpServer::serve`].
     pub(crate) fn use_host(&self, host: &Host) {
-        _ = self.host.set(socket::for_files(host));
+        _ = self.host.set(host.with_profile(carrier::FILES));
     }
 
     pub(super) fn host(&self) -> Option<&Host> {

@@ -53,7 +53,6 @@ mod protection;
 mod rights;
 mod serve;
 mod session;
-mod socket;
 mod source;
 mod space;
 mod system;

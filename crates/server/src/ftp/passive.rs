@@ -7,8 +7,8 @@
 use super::data::Stream;
 use super::ftp_server::FtpServer;
 use super::passive_ports::Ports;
-use super::socket::Socket;
 use crate::source::source;
+use crate::tcp_connection::TcpConnection;
 use os::host::{self, Host};
 use os::readiness::{self, Registered};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, acceptfrom_with, sockopt};
@@ -132,7 +132,7 @@ impl PassiveListener {
     pub(super) async fn accept(&mut self) -> io::Result<(Stream, SocketAddr)> {
         if let Self::Userspace(listener) = self {
             let (stream, from) = listener.accept().await?;
-            return Ok((Stream::Registered(Socket::Userspace(stream)), from));
+            return Ok((Stream::Registered(TcpConnection::Userspace(stream)), from));
         }
         if let Self::Idle(_) = self
             && let Self::Idle(socket) = std::mem::replace(self, Self::Broken)

@@ -6,9 +6,12 @@ use super::ftp_server::FtpServer;
 use super::partial;
 use super::protection::Protection;
 use super::session::FtpSession;
-use super::socket::{ControlListener, Socket};
 use super::space::Space;
 use super::upload;
+use crate::admission::AdmissionRefusal;
+use crate::listener::{ConnectionService, ServerListener};
+use crate::log::ServeEvent;
+use crate::tcp_connection::TcpConnection;
 use anyhow::{Context, Result};
 use os::beneath::RootDir;
 use std::collections::HashMap;
@@ -17,16 +20,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::net::TcpSocket;
+use std::time::Instant;
 use tokio::task::JoinSet;
-
-/// Length of the kernel's queue of connections that are not accepted yet (the backlog of
-/// `listen(2)`).
-const BACKLOG: u32 = 1024;
-
-/// Delay after a failed accept, for example for lack of descriptors.
-const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 impl FtpServer {
     /// Serves until no connections can be accepted any more.
@@ -62,7 +57,7 @@ impl FtpServer {
                 continue;
             }
             ports.push((address.port(), is_tls));
-            let listener = self.open(*address)?;
+            let listener = ServerListener::open(self.host(), *address)?;
             let has_tls = self.tls.borrow().is_some();
             let protection = match (is_tls, settings.tls, has_tls) {
                 (true, ..) => "with TLS",
@@ -73,7 +68,8 @@ impl FtpServer {
             let at = listener.name()?;
             let what = description.clone();
             self.log.write(&FtpEvent::ServingFtp { at, how: protection, what });
-            listeners.spawn_local(Rc::clone(&self).accept_connections(listener, is_tls));
+            let service = ControlService { server: Rc::clone(&self), is_implicit_tls: is_tls };
+            listeners.spawn_local(listener.run(Rc::new(service)));
         }
         let first_end = listeners.join_next().await.transpose()?;
         first_end.map_or(Ok(()), |error| Err(error).context("cannot accept FTP connections"))
@@ -104,89 +100,54 @@ impl FtpServer {
             _ = maintenance.await;
         }
     }
+}
 
-    fn open(&self, address: SocketAddr) -> Result<ControlListener> {
-        let Some(host) = self.host() else { return open(address) };
-        let port = address.port();
-        let listener = host.listen(port);
-        let failure = || format!("cannot listen on port {port} of plumb's own TCP/IP stack");
-        let listener = listener.with_context(failure)?;
-        Ok(ControlListener::Userspace(listener))
+/// Service of one listener for control connections.
+struct ControlService {
+    server: Rc<FtpServer>,
+    is_implicit_tls: bool,
+}
+
+impl ConnectionService for ControlService {
+    fn report(&self, event: &ServeEvent<'_>) {
+        self.server.log.write(event);
     }
 
-    /// Accepts connections. Returns only if a listener of the user-space host fails.
-    async fn accept_connections(
-        self: Rc<Self>,
-        listener: ControlListener,
-        is_implicit_tls: bool,
-    ) -> io::Error {
-        loop {
-            let (stream, peer) = match listener.accept().await {
-                Ok(accepted) => accepted,
-                Err(error) if self.host().is_some() => return error,
-                Err(_) => {
-                    // No descriptors are left, or the client closed the connection before it was
-                    // accepted.
-                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
-                    continue;
-                }
-            };
-            if *self.closing.borrow() {
-                continue;
-            }
-            let random_ppm = self.context().rng.below(1_000_000);
-            let admission_result =
-                self.admission.borrow_mut().admit_unauthenticated(peer, random_ppm);
-            if let Err(refusal) = admission_result {
-                let why = refusal.to_string();
-                if !is_implicit_tls {
-                    // One attempt without blocking: a refused client gets no more of the server's
-                    // time.
-                    _ = stream.try_write(format!("421 Sorry, {refusal}\r\n").as_bytes());
-                }
-                self.log.write(&FtpEvent::Refused { from: peer, why });
-                continue;
-            }
-            let server = Rc::clone(&self);
-            tokio::task::spawn_local(async move {
-                let started_at = std::time::Instant::now();
-                let result = Rc::clone(&server).run_session(stream, peer, is_implicit_tls).await;
-                server.log.write(&match result {
-                    Ok(()) => {
-                        FtpEvent::Left { from: peer, seconds: started_at.elapsed().as_secs() }
-                    }
-                    Err(error) => FtpEvent::Refused { from: peer, why: error.to_string() },
-                });
-                server.admission.borrow_mut().release_session(peer);
-            });
+    fn is_closing(&self) -> bool {
+        *self.server.closing.borrow()
+    }
+
+    fn admit(&self, peer: SocketAddr) -> Result<(), AdmissionRefusal> {
+        let random_ppm = self.server.context().rng.below(1_000_000);
+        self.server.admission.borrow_mut().admit_unauthenticated(peer, random_ppm)
+    }
+
+    fn notify_refused(&self, connection: &TcpConnection, refusal: AdmissionRefusal) {
+        if !self.is_implicit_tls {
+            // If the reply does not fit into the send buffer, the client gets none.
+            _ = connection.try_write(format!("421 Sorry, {refusal}\r\n").as_bytes());
         }
     }
 
-    async fn run_session(
-        self: Rc<Self>,
-        stream: Socket,
-        peer: SocketAddr,
-        is_implicit_tls: bool,
-    ) -> io::Result<()> {
-        let tls_options = TlsOptions { tls: self.tls.borrow().clone(), is_implicit_tls };
-        FtpSession::begin(self, tls_options, stream, peer).await?.run().await
+    async fn serve(self: Rc<Self>, connection: TcpConnection, peer: SocketAddr) {
+        let started_at = Instant::now();
+        let result = self.run_session(connection, peer).await;
+        self.server.log.write(&match result {
+            Ok(()) => FtpEvent::Left { from: peer, seconds: started_at.elapsed().as_secs() },
+            Err(error) => FtpEvent::Refused { from: peer, why: error.to_string() },
+        });
+    }
+
+    fn release(&self, peer: SocketAddr) {
+        self.server.admission.borrow_mut().release_session(peer);
     }
 }
 
-fn open(address: SocketAddr) -> Result<ControlListener> {
-    let socket = match address {
-        SocketAddr::V4(_) => TcpSocket::new_v4(),
-        SocketAddr::V6(_) => TcpSocket::new_v6(),
-    }?;
-    socket.set_reuseaddr(true)?;
-    let result = socket.bind(address).and_then(|()| socket.listen(BACKLOG));
-    result.map(ControlListener::Kernel).map_err(|error| {
-        let why = match error.kind() {
-            io::ErrorKind::PermissionDenied => "ports below 1024 need root",
-            io::ErrorKind::AddrInUse => "the port is used by another program",
-            io::ErrorKind::AddrNotAvailable => "not an address of this machine",
-            _ => "system error",
-        };
-        anyhow::Error::new(error).context(format!("cannot listen on {address}: {why}"))
-    })
+impl ControlService {
+    async fn run_session(&self, connection: TcpConnection, peer: SocketAddr) -> io::Result<()> {
+        let tls = self.server.tls.borrow().clone();
+        let tls_options = TlsOptions { tls, is_implicit_tls: self.is_implicit_tls };
+        let server = Rc::clone(&self.server);
+        FtpSession::begin(server, tls_options, connection, peer).await?.run().await
+    }
 }

@@ -16,13 +16,13 @@ use super::logged_in_user::{self, LoggedInUser, LoginOutcome};
 use super::long_work::{self, LongOperation};
 use super::mail::{Sender, Spool};
 use super::passive::{PassiveListener, PortShare};
-use super::socket::Socket;
 use super::source::Payload;
 use super::tickets;
 use super::transfer_stats::ServerTransferStats;
 use super::upload::Upload;
 use super::virtual_host::{self, TlsName, VirtualHosts};
 use crate::metered::Metered;
+use crate::tcp_connection::TcpConnection;
 use net::Instant;
 use net::meter::Counter;
 use net::time::Duration;
@@ -58,7 +58,7 @@ enum TaskResult {
     Performed(Result<Outcome, FileError>),
     Opened(TransferId, Result<(Opened, Payload), FileError>),
     /// Number of the data route, and the result of connecting to the client (active mode).
-    Connected(u64, io::Result<Socket>),
+    Connected(u64, io::Result<TcpConnection>),
     Ended(TransferId, Result<Option<Upload>, TransferError>),
     Committed(TransferId, Result<(), FileError>),
     Placed(TransferId, Option<Upload>, Result<Placement, FileError>),
@@ -175,7 +175,7 @@ impl FtpSession {
     pub(super) async fn begin(
         server: Rc<FtpServer>,
         mut tls_options: TlsOptions,
-        stream: Socket,
+        stream: TcpConnection,
         peer: SocketAddr,
     ) -> io::Result<Self> {
         stream.set_for_commands()?;

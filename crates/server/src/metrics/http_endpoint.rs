@@ -9,16 +9,17 @@
 //! to this machine (DNS rebinding). Requests must therefore name this machine, an IP address, or a
 //! configured name (`Host`, RFC 9110 §7.2); others get status 421.
 
-use super::super::certificate::host_name;
+use crate::certificate::host_name;
+use crate::listener::{ConnectionService, ServerListener};
+use crate::log::{Log, ServeEvent};
+use crate::tcp_connection::TcpConnection;
 use anyhow::{Context, Result};
-use std::collections::VecDeque;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::AbortHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 /// Maximum size of a request including its header fields.
 pub(super) const REQUEST_MAX_BYTES: usize = 8 * 1024;
@@ -28,9 +29,6 @@ const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of concurrent connections.
 const CONNECTIONS_MAX: usize = 16;
-/// Delay after a failed accept, for example for lack of descriptors.
-const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
-
 /// Address of the endpoint, and the host names that requests may use.
 #[derive(Clone, Debug)]
 pub(in super::super) struct EndpointSettings {
@@ -53,48 +51,45 @@ pub(in super::super) fn accepted_hosts<'a>(
 /// # Errors
 ///
 /// Returns an error if the address cannot be bound.
-pub(in super::super) async fn serve(
+pub(in super::super) fn serve(
     settings: EndpointSettings,
     text: impl Fn() -> String + 'static,
-) -> Result<(SocketAddr, impl Future<Output = ()>)> {
-    let EndpointSettings { at: address, hosts } = settings;
-    let listener = TcpListener::bind(address).await;
-    let listener = listener.with_context(|| format!("cannot serve metrics on {address}"))?;
-    let address = listener.local_addr()?;
-    Ok((address, accept_connections(listener, Rc::new((hosts, text)))))
+    log: Log,
+) -> Result<(String, impl Future<Output = io::Error>)> {
+    let EndpointSettings { at, hosts } = settings;
+    let listener = ServerListener::open(None, at).context("cannot serve metrics")?;
+    let at = listener.name()?;
+    Ok((at, listener.run(Rc::new(MetricsService { hosts, text, log }))))
 }
 
-async fn accept_connections(
-    listener: TcpListener,
-    hosts_and_text: Rc<(Vec<String>, impl Fn() -> String + 'static)>,
-) {
-    let mut open_connections: VecDeque<AbortHandle> = VecDeque::new();
-    loop {
-        let Ok((stream, _)) = listener.accept().await else {
-            sleep(ACCEPT_RETRY_DELAY).await;
-            continue;
-        };
-        open_connections.retain(|connection| !connection.is_finished());
-        if open_connections.len() >= CONNECTIONS_MAX
-            && let Some(oldest) = open_connections.pop_front()
-        {
-            oldest.abort();
-        }
-        let hosts_and_text = Rc::clone(&hosts_and_text);
-        let connection = tokio::task::spawn_local(async move {
-            let (hosts, text) = &*hosts_and_text;
-            // A client that is gone or too slow gets no response.
-            _ = timeout(EXCHANGE_TIMEOUT, answer(stream, hosts, text)).await;
-        });
-        open_connections.push_back(connection.abort_handle());
+/// Service of the endpoint.
+struct MetricsService<T> {
+    hosts: Vec<String>,
+    /// Returns the current metrics.
+    text: T,
+    log: Log,
+}
+
+impl<T: Fn() -> String + 'static> ConnectionService for MetricsService<T> {
+    fn report(&self, event: &ServeEvent<'_>) {
+        self.log.write(event);
+    }
+
+    fn connections_max(&self) -> Option<usize> {
+        Some(CONNECTIONS_MAX)
+    }
+
+    async fn serve(self: Rc<Self>, connection: TcpConnection, _peer: SocketAddr) {
+        // A client that is gone or too slow gets no response.
+        _ = timeout(EXCHANGE_TIMEOUT, answer(connection, &self.hosts, &self.text)).await;
     }
 }
 
 async fn answer(
-    mut stream: TcpStream,
+    mut stream: TcpConnection,
     hosts: &[String],
     text: &impl Fn() -> String,
-) -> std::io::Result<()> {
+) -> io::Result<()> {
     let Some(request) = timeout(REQUEST_TIMEOUT, request(&mut stream)).await?? else {
         return Ok(());
     };
@@ -104,7 +99,7 @@ async fn answer(
 
 /// Reads a request to the end of its header. Returns `None` if the connection ends before the end
 /// of the header, or if the header is too long.
-async fn request(stream: &mut TcpStream) -> std::io::Result<Option<Vec<u8>>> {
+async fn request(stream: &mut TcpConnection) -> io::Result<Option<Vec<u8>>> {
     let mut request = Vec::with_capacity(1024);
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {
         if request.len() >= REQUEST_MAX_BYTES || stream.read_buf(&mut request).await? == 0 {

@@ -4,6 +4,7 @@ use super::request::{self, Decision};
 use super::running_transfer::RunningTransfer;
 use super::tftp_log::TftpEvent;
 use super::tftp_server::TftpServer;
+use crate::listener::listen_error;
 use anyhow::{Context, Result};
 use os::datagram::{DatagramSocket, Inbox, Received};
 use os::host::Host;
@@ -35,15 +36,7 @@ impl RequestSocket {
             socket.report_destinations()?;
             readiness::register(socket, Interest::READABLE | Interest::ERROR)
         });
-        let socket = result.map_err(|error| {
-            let why = match error.kind() {
-                io::ErrorKind::PermissionDenied => "ports below 1024 need root",
-                io::ErrorKind::AddrInUse => "the port is used by another program",
-                io::ErrorKind::AddrNotAvailable => "not an address of this machine",
-                _ => "system error",
-            };
-            anyhow::Error::new(error).context(format!("cannot listen on {address}: {why}"))
-        })?;
+        let socket = result.map_err(|error| listen_error(address, error))?;
         Ok(Self::Kernel(socket))
     }
 

@@ -4,7 +4,7 @@
 use super::{FtpSession, TaskResult};
 use crate::ftp::data::Stream;
 use crate::ftp::passive::{PassiveListener, PortShare};
-use crate::ftp::socket::Socket;
+use crate::tcp_connection::TcpConnection;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
@@ -38,7 +38,10 @@ impl FtpSession {
         let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
         let server = Rc::clone(&self.server);
         self.spawn(async move {
-            TaskResult::Connected(route_number, Socket::connect(server.host(), from, remote).await)
+            TaskResult::Connected(
+                route_number,
+                TcpConnection::connect(server.host(), from, remote).await,
+            )
         });
     }
 

@@ -1,9 +1,8 @@
-//! TCP connections of a session: kernel sockets, or sockets of a user-space host (`--via`).
+//! TCP connection of a server: a kernel socket, or a connection of the user-space host (`--via`).
 //!
 //! Only kernel sockets have a descriptor, with which the kernel can move file data and report TCP
 //! statistics.
 
-use net::transport::tcp::Profile;
 use os::host::{self, Host};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{self, IoSlice};
@@ -11,18 +10,18 @@ use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpSocket, TcpStream};
 
 /// TCP connection.
 #[derive(Debug)]
-pub(super) enum Socket {
+pub(super) enum TcpConnection {
     /// Kernel TCP.
     Kernel(TcpStream),
     /// User-space TCP.
     Userspace(host::Stream),
 }
 
-impl Socket {
+impl TcpConnection {
     /// Connects to `to`, from the address `from` of this machine or through `host`.
     ///
     /// # Errors
@@ -107,13 +106,13 @@ impl Socket {
     }
 }
 
-impl From<TcpStream> for Socket {
+impl From<TcpStream> for TcpConnection {
     fn from(stream: TcpStream) -> Self {
         Self::Kernel(stream)
     }
 }
 
-impl AsyncRead for Socket {
+impl AsyncRead for TcpConnection {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -126,7 +125,7 @@ impl AsyncRead for Socket {
     }
 }
 
-impl AsyncWrite for Socket {
+impl AsyncWrite for TcpConnection {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -166,52 +165,4 @@ impl AsyncWrite for Socket {
             Self::Userspace(stream) => Pin::new(stream).poll_shutdown(context),
         }
     }
-}
-
-/// Listener for control connections.
-#[derive(Debug)]
-pub(super) enum ControlListener {
-    /// Kernel TCP.
-    Kernel(TcpListener),
-    /// User-space TCP.
-    Userspace(host::Listener),
-}
-
-impl ControlListener {
-    /// Returns the address or port for the log.
-    ///
-    /// # Errors
-    ///
-    /// Returns the error of `getsockname(2)`.
-    pub(super) fn name(&self) -> io::Result<String> {
-        match self {
-            Self::Kernel(listener) => Ok(listener.local_addr()?.to_string()),
-            Self::Userspace(listener) => {
-                Ok(format!("port {} of plumb's own TCP/IP stack", listener.port()))
-            }
-        }
-    }
-
-    /// Waits for the next connection.
-    ///
-    /// # Errors
-    ///
-    /// Returns the error of the listener.
-    pub(super) async fn accept(&self) -> io::Result<(Socket, SocketAddr)> {
-        match self {
-            Self::Kernel(listener) => {
-                let (stream, peer) = listener.accept().await?;
-                Ok((Socket::Kernel(stream), peer))
-            }
-            Self::Userspace(listener) => {
-                let (stream, peer) = listener.accept().await?;
-                Ok((Socket::Userspace(stream), peer))
-            }
-        }
-    }
-}
-
-/// Returns a handle of `host` with the TCP profile of file transfers.
-pub(super) fn for_files(host: &Host) -> Host {
-    host.with_profile(Profile::FILES)
 }

@@ -1,0 +1,231 @@
+//! Connections of the login server: TLS from the first byte, START_TLS after negotiation, or
+//! cleartext.
+//!
+//! When START_TLS is negotiated, the cleartext session ends and its state is discarded, including
+//! any data that an attacker has injected into the cleartext. TLS rejects data injected after the
+//! START_TLS subnegotiation FOLLOWS. A new session begins inside TLS.
+
+use super::admission::AdmissionRefusal;
+use super::client_stream::{self, BufferedStream, ClientStream, Socket};
+use super::console::{ConsoleSession, SerialConsole};
+use super::listener::ConnectionService;
+use super::log::ServeEvent;
+use super::login_server::LoginServer;
+use super::login_session::LoginSession;
+use super::metered::{Metered, MeteredStream};
+use super::session_end::SessionEnd;
+use super::start_tls::StartTls;
+use super::tcp_connection::TcpConnection;
+use super::userspace_tcp::UserspaceTcp;
+use anyhow::{Context, Result};
+use net::meter::Account;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{self, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+
+/// Time limit of the TLS handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Service of one listener: logins or a console, with the TLS settings of the listener.
+pub(super) struct LoginService {
+    pub(super) server: Rc<LoginServer>,
+    /// TLS acceptor, used from the first byte or after START_TLS.
+    pub(super) acceptor: Option<TlsAcceptor>,
+    /// START_TLS policy; `None` if the listener uses TLS from the first byte.
+    pub(super) start_tls: Option<StartTls>,
+    /// Serial line served instead of logins.
+    pub(super) console: Option<Rc<SerialConsole>>,
+}
+
+impl ConnectionService for LoginService {
+    fn report(&self, event: &ServeEvent<'_>) {
+        self.server.log.write(event);
+    }
+
+    fn admit(&self, peer: SocketAddr) -> Result<(), AdmissionRefusal> {
+        let random_ppm = self.server.engine().rng.below(1_000_000);
+        self.server.admission().admit_unauthenticated(peer, random_ppm)?;
+        self.server.log.write(&ServeEvent::Connected { from: peer });
+        Ok(())
+    }
+
+    fn notify_refused(&self, connection: &TcpConnection, refusal: AdmissionRefusal) {
+        if let (Some(_), TcpConnection::Kernel(stream)) = (self.start_tls, connection) {
+            // If the reply does not fit into the send buffer, the client gets none.
+            _ = stream.try_write(format!("{refusal}\r\n").as_bytes());
+        }
+    }
+
+    async fn serve(self: Rc<Self>, connection: TcpConnection, peer: SocketAddr) {
+        if let Err(error) = self.serve_connection(connection, peer).await {
+            let why = format!("{error:#}");
+            self.server.log.write(&ServeEvent::Refused { from: peer, why });
+        }
+    }
+
+    fn release(&self, peer: SocketAddr) {
+        self.server.admission().release_session(peer);
+    }
+}
+
+impl LoginService {
+    /// Serves a connection to its end.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the connection, its TLS handshake or the session fails.
+    async fn serve_connection(&self, connection: TcpConnection, peer: SocketAddr) -> Result<()> {
+        match (connection, self.start_tls) {
+            (TcpConnection::Kernel(stream), None) => {
+                client_stream::prepare(&stream)?;
+                self.run_in_tls(stream, peer).await
+            }
+            (TcpConnection::Userspace(stream), None) => self.run_in_tls(stream, peer).await,
+            (TcpConnection::Kernel(stream), Some(policy)) => {
+                let upgrade = self.run_on_socket(stream.into_std()?, peer, policy).await?;
+                let Some((stream, rest)) = upgrade else { return Ok(()) };
+                let stream = TcpStream::from_std(stream)?;
+                self.run_in_tls(PrefixedStream { rest, stream }, peer).await
+            }
+            (TcpConnection::Userspace(stream), Some(policy)) => {
+                let stream = UserspaceTcp::new(stream);
+                let console = self.console.as_ref();
+                let upgrade = run_session(stream, peer, policy, console, &self.server).await?;
+                let Some((stream, rest)) = upgrade else { return Ok(()) };
+                self.run_in_tls(PrefixedStream { rest, stream: stream.into_stream() }, peer).await
+            }
+        }
+    }
+
+    async fn run_in_tls<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        stream: S,
+        peer: SocketAddr,
+    ) -> Result<()> {
+        let server = &self.server;
+        let acceptor = self.acceptor.as_ref().context("no TLS certificate")?;
+        let stream = MeteredStream::new(stream, Rc::clone(server), Account::Interrupt);
+        let handshake = server.charge_future(Account::Encryption, acceptor.accept(stream));
+        let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await;
+        let stream = stream.context("TLS handshake timed out")?;
+        let stream = stream.context("TLS handshake failed")?;
+        let stream =
+            BufferedStream::new(MeteredStream::new(stream, Rc::clone(server), Account::Encryption));
+        // START_TLS is off inside TLS, so no stream is returned.
+        run_session(stream, peer, StartTls::Off, self.console.as_ref(), server).await.map(drop)
+    }
+
+    /// Like [`run_session`], for a kernel socket. Login sessions run on the executor thread,
+    /// console sessions on the calling thread.
+    async fn run_on_socket(
+        &self,
+        stream: std::net::TcpStream,
+        peer: SocketAddr,
+        start_tls: StartTls,
+    ) -> Result<Option<(std::net::TcpStream, Vec<u8>)>> {
+        let to_stream = |(stream, rest): (Socket, Vec<u8>)| (stream.into_stream(), rest);
+        let server = &self.server;
+        let console = self.console.as_ref();
+        let Some(executor) = server.executor.as_ref().filter(|_| console.is_none()) else {
+            let stream = Socket::new(stream, &server.event_loop)?;
+            return Ok(run_session(stream, peer, start_tls, console, server).await?.map(to_stream));
+        };
+        let session = executor.run(move |server| async move {
+            let stream = Socket::new(stream, &server.event_loop)?;
+            Ok(run_session(stream, peer, start_tls, None, &server).await?.map(to_stream))
+        });
+        session.await.context("the session task ended without a result")?
+    }
+}
+
+/// Runs one session and logs its end. If the session is to continue in TLS, returns the client's
+/// stream and the bytes that were read after the end of the cleartext session.
+async fn run_session<W: ClientStream>(
+    stream: W,
+    peer: SocketAddr,
+    start_tls: StartTls,
+    console: Option<&Rc<SerialConsole>>,
+    server: &Rc<LoginServer>,
+) -> Result<Option<(W, Vec<u8>)>> {
+    let started_at = std::time::Instant::now();
+    let server = Rc::clone(server);
+    let log = server.log;
+    let (ending, traffic, stream_and_rest) = match console {
+        None => {
+            let mut session = LoginSession::new(stream, peer, server, start_tls);
+            let ending = session.run().await?;
+            (ending, session.traffic, session.into_stream())
+        }
+        Some(console) => {
+            let mut session =
+                ConsoleSession::new(stream, peer, server, Rc::clone(console), start_tls);
+            let ending = session.run().await?;
+            (ending, session.traffic, session.into_stream())
+        }
+    };
+    if ending == SessionEnd::StartsTls {
+        return Ok(Some(stream_and_rest));
+    }
+    log.write(&ServeEvent::Ended {
+        from: peer,
+        why: ending.description().to_owned(),
+        seconds: started_at.elapsed().as_secs(),
+        bytes_in: traffic.bytes_in,
+        bytes_out: traffic.bytes_out,
+    });
+    Ok(None)
+}
+
+/// Stream that first returns the bytes in `rest`, which were already read, and then reads from the
+/// underlying stream.
+#[derive(Debug)]
+struct PrefixedStream<S> {
+    rest: Vec<u8>,
+    stream: S,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for PrefixedStream<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut task::Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.rest.is_empty() {
+            return Pin::new(&mut self.stream).poll_read(context, buffer);
+        }
+        let count = self.rest.len().min(buffer.remaining());
+        buffer.put_slice(self.rest.get(..count).unwrap_or_default());
+        self.rest.drain(..count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for PrefixedStream<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut task::Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, data)
+    }
+
+    fn poll_flush(
+        mut self: Pin<&mut Self>,
+        context: &mut task::Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(
+        mut self: Pin<&mut Self>,
+        context: &mut task::Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
