@@ -3,7 +3,7 @@
 use super::admission::Rules;
 use super::certificate::{CertificatePaths, TlsTable};
 use super::console::{ConsoleFile, ConsoleSettings as Console};
-use super::start_tls::StartTls;
+use super::start_tls_policy::StartTls;
 use super::suggest;
 use anyhow::{Context, Result, bail};
 use ipnet::IpNet;

@@ -2,7 +2,7 @@
 
 use super::ftp::Protection;
 use super::root::Rights;
-use super::start_tls::StartTls;
+use super::start_tls_policy::StartTls;
 use carrier::Route;
 use ipnet::IpNet;
 use std::net::SocketAddr;

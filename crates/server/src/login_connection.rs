@@ -14,7 +14,7 @@ use super::login_server::LoginServer;
 use super::login_session::LoginSession;
 use super::metered::{Metered, MeteredStream};
 use super::session_end::SessionEnd;
-use super::start_tls::StartTls;
+use super::start_tls_policy::StartTls;
 use super::tcp_connection::TcpConnection;
 use super::userspace_tcp::UserspaceTcp;
 use anyhow::{Context, Result};

@@ -5,7 +5,7 @@ use super::listener::ServerListener;
 use super::log::ServeEvent;
 use super::login_connection::LoginService;
 use super::login_server::LoginServer;
-use super::start_tls::StartTls;
+use super::start_tls_policy::StartTls;
 use anyhow::{Context, Result};
 use os::host::Host;
 use std::io;

@@ -24,7 +24,7 @@ use super::login_prompt::LoginPrompt;
 use super::login_server::LoginServer;
 use super::program::{self, Client, RunningProgram};
 use super::session_end::SessionEnd;
-use super::start_tls::StartTls;
+use super::start_tls_policy::StartTls;
 use anyhow::{Context, Result};
 use go_ahead::GoAhead;
 use os::pty::{ControlCharacters, OUTPUT_FLUSHED, PtyProgram};

@@ -15,12 +15,6 @@ const COUNTED_AS_ONE: [(&str, &str); 1] = [(
     "the files are the sections of RFC 9293 that process one connection block",
 )];
 
-/// Crates that still have import cycles. A crate without a cycle must not be in the list.
-const NOT_YET_CHECKED: [&str; 1] = ["crates/plumbline"];
-
-/// Path of this file, for findings about its lists.
-const OWN_PATH: &str = "xtask/src/tidy/cycles.rs";
-
 /// A file, or a directory of [`COUNTED_AS_ONE`].
 type Node<'a> = &'a str;
 
@@ -29,29 +23,12 @@ type Graph<'a> = BTreeMap<Node<'a>, BTreeMap<Node<'a>, Edge<'a>>>;
 
 /// Applies the rule to all files. The test files must be marked before.
 pub(super) fn check(sources: &[Source]) -> Vec<(String, Vec<Finding>)> {
-    check_except(&NOT_YET_CHECKED, sources)
-}
-
-fn check_except(
-    not_yet_checked: &[&'static str],
-    sources: &[Source],
-) -> Vec<(String, Vec<Finding>)> {
     let roots: BTreeSet<&str> = sources.iter().filter_map(root_of).collect();
     let mut findings = Vec::new();
-    let mut unfinished: BTreeSet<&str> = BTreeSet::new();
     for root in roots {
         let of_root: Vec<&Source> =
             sources.iter().filter(|source| root_of(source) == Some(root)).collect();
-        let cycles = cycles(&graph(&edges(&of_root, root)));
-        match not_yet_checked.iter().find(|directory| is_below(root, directory)) {
-            Some(directory) if !cycles.is_empty() => drop(unfinished.insert(directory)),
-            Some(_) => {}
-            None => findings.extend(cycles),
-        }
-    }
-    for directory in not_yet_checked.iter().filter(|directory| !unfinished.contains(*directory)) {
-        let sentence = format!("{directory} has no import cycle: remove it from NOT_YET_CHECKED");
-        findings.push((OWN_PATH.to_owned(), vec![Finding::new(1, sentence)]));
+        findings.extend(cycles(&graph(&edges(&of_root, root))));
     }
     findings
 }
@@ -171,7 +148,7 @@ mod tests {
             format!("{}:{}: {}", path.replace(directory, ""), found[0].line, found[0].sentence)
                 .replace(directory, "")
         };
-        check_except(&[], &sources).into_iter().map(text).collect()
+        check(&sources).into_iter().map(text).collect()
     }
 
     #[test]
@@ -301,18 +278,5 @@ mod tests {
         assert_eq!(found_below(directory, &within), [""; 0]);
         let across = [within[0], within[1], ("udp.rs", "use super::tcp::Tcb;\n")];
         assert_eq!(found_below(directory, &across).len(), 1);
-    }
-
-    #[test]
-    fn a_crate_of_the_list_has_a_cycle() {
-        let cycle = [
-            Source::new("crates/a/src/b.rs", "use crate::c::C;"),
-            Source::new("crates/a/src/c.rs", "use crate::b::B;"),
-        ];
-        assert_eq!(check_except(&[], &cycle).len(), 1);
-        assert_eq!(check_except(&["crates/a"], &cycle), []);
-        let found = check_except(&["crates/a"], &cycle[..1]);
-        let sentence = "crates/a has no import cycle: remove it from NOT_YET_CHECKED";
-        assert_eq!(found, [(OWN_PATH.to_owned(), vec![Finding::new(1, sentence)])]);
     }
 }

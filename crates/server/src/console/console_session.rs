@@ -13,7 +13,7 @@ use crate::log::ServeEvent as Logged;
 use crate::login_server::LoginServer;
 use crate::login_session::{NO_TLS, SessionTraffic, is_connection_lost};
 use crate::session_end::SessionEnd;
-use crate::start_tls::StartTls;
+use crate::start_tls_policy::StartTls;
 use anyhow::{Context, Result};
 use net::meter::Counter;
 use protocols::telnet::{

@@ -1,6 +1,6 @@
 //! Settings of a console: a `[[console]]` of the configuration file, or `--console`.
 
-use crate::start_tls::StartTls;
+use crate::start_tls_policy::StartTls;
 use anyhow::{Context, Result, bail};
 use carrier::line_settings;
 use ipnet::IpNet;
