@@ -89,8 +89,12 @@ mod tests {
 
     #[test]
     fn unknown_options_and_invalid_numbers_are_rejected() {
-        for wrong in [&["--fast"][..], &["--keys"], &["--keys", "x"], &["--keys", "9"]] {
-            assert!(parse(wrong).is_err(), "{wrong:?}");
+        let error = |arguments: &[&str]| parse(arguments).unwrap_err().to_string();
+        assert_eq!(error(&["--fast"]), format!("unknown argument '--fast'\n{USAGE}"));
+        for wrong in [&["--keys"][..], &["--keys", "x"], &["--keys", "9"], &["--keys", "3001"]] {
+            let expected = format!("expected a number from 10 to 3000\n{USAGE}");
+            assert_eq!(error(wrong), expected, "{wrong:?}");
         }
+        assert_eq!(parse(&["--keys", "10"]).unwrap().amount.keys, 10);
     }
 }

@@ -133,8 +133,32 @@ mod tests {
 
     #[test]
     fn an_option_without_its_number_and_an_unknown_one_are_refused() {
-        assert!(Options::parse(&["--seeds"]).is_err());
-        assert!(Options::parse(&["--seeds", "many"]).is_err());
-        assert!(Options::parse(&["--faults", "1"]).is_err());
+        let error = |arguments: &[&str]| Options::parse(arguments).unwrap_err().to_string();
+        assert_eq!(error(&["--seeds"]), USAGE);
+        let reason = "--seeds needs a number, not 'many'";
+        assert_eq!(error(&["--seeds", "many"]), format!("{reason}\n{USAGE}"));
+        assert_eq!(error(&["--faults", "1"]), USAGE);
+    }
+
+    #[test]
+    fn every_seed_runs_once_however_many_jobs_there_are() {
+        let expected: Duration = (5..8).map(|seed| soak::run(seed).unwrap()).sum();
+        for jobs in [1, 3] {
+            let outcome = run_all(Options { seeds: 3, first: 5, jobs: None }, jobs);
+            assert_eq!((outcome.virtual_time, outcome.failures.len()), (expected, 0));
+        }
+    }
+
+    #[test]
+    fn the_report_has_the_number_of_failures_and_the_seeds() {
+        let options = Options { seeds: 40, first: 2, jobs: None };
+        let outcome = Outcome {
+            virtual_time: Duration::from_secs(7200),
+            processor_time: Duration::from_secs(4),
+            failures: Vec::new(),
+        };
+        let expected = "40 seeds from 2 on: 2.0 connection-hours in 4.0 core-seconds (0.50 per \
+            core-second); 0 failed.";
+        assert_eq!(report(options, &outcome), expected);
     }
 }

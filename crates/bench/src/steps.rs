@@ -35,6 +35,8 @@ const BATCH: usize = 64;
 /// Number of exchanges in a measurement block. In an exchange the client sends once and the server
 /// answers once.
 const EXCHANGES_PER_BLOCK: u64 = 2_000;
+/// Number of exchanges of one byte after the connection has been opened.
+const WARM_UP_EXCHANGES: u64 = 8;
 /// Bulk data in both directions.
 static ZEROS: [u8; 65_536] = [0; 65_536];
 
@@ -193,7 +195,7 @@ impl Pair {
         std::thread::sleep(Duration::from_millis(20));
         let ns_per_tick = (clock.now() - started).as_nanos() as f64 / (ticks() - from) as f64;
         let mut pair = Self { user, server, service, id, ns_per_tick, in_flight: Vec::new() };
-        for _ in 0..8 {
+        for _ in 0..WARM_UP_EXCHANGES {
             pair.exchange(Load::Echo)?;
         }
         Ok(pair)
@@ -302,15 +304,46 @@ impl Service {
 mod tests {
     use super::*;
 
+    /// Data in a full segment, after the headers and the timestamps option.
+    const MSS: usize = MTU - 52;
+
+    /// Returns the number of datagrams in each of ten exchanges after those of the warm-up, and the
+    /// bytes that the client has received, and the server has acknowledged, in all exchanges.
+    fn ten_exchanges(row: &Row) -> (Vec<u64>, u64, u64) {
+        let mut pair = Pair::connect(row).unwrap();
+        let counts = (0..10).map(|_| pair.exchange(row.load).unwrap().1).collect();
+        let status = pair.user.station.layers.tcp.status(pair.id);
+        let statistics = status.ok().unwrap().statistics;
+        (counts, statistics.bytes_in, statistics.bytes_acknowledged)
+    }
+
     #[test]
-    fn every_load_moves_datagrams() {
-        for row in &ROWS {
-            let mut pair = Pair::connect(row).unwrap();
-            let mut transferred_count = 0;
-            for _ in 0..10 {
-                transferred_count += pair.exchange(row.load).unwrap().1;
-            }
-            assert!(transferred_count >= 10, "{}: {transferred_count}", row.name);
+    fn every_echo_is_one_byte_in_one_datagram() {
+        for row in ROWS.iter().filter(|row| row.load == Load::Echo) {
+            let bytes = WARM_UP_EXCHANGES + 10;
+            assert_eq!(ten_exchanges(row), (vec![1; 10], bytes, bytes), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn bulk_data_to_the_server_is_acknowledged_and_fills_the_datagrams() {
+        for row in ROWS.iter().filter(|row| row.load == Load::In) {
+            let (counts, received, acknowledged) = ten_exchanges(row);
+            let sent = WARM_UP_EXCHANGES + 10 * ZEROS.len() as u64;
+            assert_eq!((received, acknowledged), (0, sent), "{}", row.name);
+            // The congestion window has grown to all segments of an exchange.
+            let segments = ZEROS.len().div_ceil(MSS) as u64;
+            assert_eq!(counts.last(), Some(&segments), "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn bulk_data_from_the_server_fills_every_batch() {
+        for row in ROWS.iter().filter(|row| row.load == Load::Out) {
+            let (counts, received, acknowledged) = ten_exchanges(row);
+            assert_eq!(counts, vec![BATCH as u64; 10], "{}", row.name);
+            assert_eq!(acknowledged, WARM_UP_EXCHANGES);
+            assert!(received >= 10 * (BATCH * MSS) as u64, "{received}");
         }
     }
 }

@@ -189,6 +189,7 @@ mod tests {
     fn a_missing_connection_is_an_error_after_the_limit() {
         let service = Kind::Inetutils.service_of(PathBuf::from("telnetd"), Path::new("/bin/sh"));
         let listener = Listener::open_for(service, None).unwrap();
-        assert!(listener.answer(Duration::from_millis(1)).is_err());
+        let error = listener.answer(Duration::from_millis(1)).unwrap_err().to_string();
+        assert_eq!(error, "no connection within 0 s");
     }
 }

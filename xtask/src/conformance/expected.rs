@@ -155,12 +155,14 @@ mod tests {
 
     #[test]
     fn a_failure_without_a_reason_is_refused() {
-        assert!(Expected::parse("[packetdrill]\nfail c.pkt\n").is_err());
+        let error = Expected::parse("[packetdrill]\nfail c.pkt\n").unwrap_err().to_string();
+        assert_eq!(error, "line 2: not 'pass PATH' or 'fail PATH: why'");
     }
 
     #[test]
     fn a_duplicate_script_is_rejected() {
-        assert!(Expected::parse("[packetdrill]\npass c.pkt\npass c.pkt\n").is_err());
+        let error = Expected::parse("[packetdrill]\npass c.pkt\npass c.pkt\n").unwrap_err();
+        assert_eq!(error.to_string(), "line 3: c.pkt is listed twice");
     }
 
     #[test]

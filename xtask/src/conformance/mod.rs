@@ -206,7 +206,8 @@ mod tests {
 
     #[test]
     fn no_repetition_at_all_is_refused() {
-        assert!(parse(&["--repeat", "0"]).is_err());
-        assert!(parse(&["--repeat"]).is_err());
+        let error = |arguments: &[&str]| parse(arguments).unwrap_err().to_string();
+        assert_eq!(error(&["--repeat", "0"]), "--repeat needs a number above 0");
+        assert_eq!(error(&["--repeat"]), USAGE);
     }
 }

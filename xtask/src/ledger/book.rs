@@ -108,6 +108,7 @@ mod tests {
     #[test]
     fn a_duplicate_id_is_rejected() {
         let text = "# Title\n1 | a | b\n1 | c | d\n";
-        assert!(Book::parse("list.txt", "", text).is_err());
+        let error = Book::parse("list.txt", "", text).unwrap_err().to_string();
+        assert_eq!(error, "list.txt:3: 1 is listed twice");
     }
 }

@@ -110,13 +110,17 @@ mod tests {
     fn the_account_of_a_process_includes_its_children() {
         let account = Account::Process { id: process::id(), with_itself: false };
         let before = account.nanos().unwrap();
-        let busy = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+        let busy = "i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); done";
         assert!(process::Command::new("sh").args(["-c", busy]).status().unwrap().success());
-        assert!(account.nanos().unwrap() >= before);
+        // The child has run for more than the resolution of a tick (10 ms).
+        let after = account.nanos().unwrap();
+        assert!(after > before, "{before} {after}");
     }
 
     #[test]
     fn a_nonexistent_process_has_no_account() {
-        assert!(Account::Process { id: u32::MAX, with_itself: true }.nanos().is_err());
+        let error = Account::Process { id: u32::MAX, with_itself: true }.nanos().unwrap_err();
+        let kind = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        assert_eq!(kind, Some(std::io::ErrorKind::NotFound), "{error:#}");
     }
 }

@@ -364,14 +364,21 @@ mod tests {
     fn figures_are_chosen_by_their_names() {
         let options = parse(&["--figures", "datagrams"]).unwrap();
         assert_eq!(options.figures, [Figures::Datagrams]);
-        assert!(parse(&["--figures", "echoes"]).is_err());
+        let error = parse(&["--figures", "echoes"]).unwrap_err().to_string();
+        assert_eq!(error, format!("which ones?\n{USAGE}"));
     }
 
     #[test]
     fn unknown_options_are_rejected() {
-        for wrong in [&["--fast"][..], &["--rounds"], &["--rounds", "0"], &["--only"]] {
-            assert!(parse(wrong).is_err(), "{wrong:?}");
+        let error = |arguments: &[&str]| {
+            let error = parse(arguments).unwrap_err().to_string();
+            error.strip_suffix(USAGE).map(str::to_owned)
+        };
+        assert_eq!(error(&["--fast"]).unwrap(), "unknown argument '--fast'\n");
+        for wrong in [&["--rounds"][..], &["--rounds", "0"], &["--rounds", "101"]] {
+            assert_eq!(error(wrong).unwrap(), "--rounds needs a number from 1 to 100\n");
         }
+        assert_eq!(error(&["--only"]).unwrap(), "--only needs a name\n");
     }
 
     #[test]

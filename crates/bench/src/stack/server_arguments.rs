@@ -65,7 +65,10 @@ mod tests {
     #[test]
     fn missing_values_and_invalid_numbers_are_errors() {
         let arguments = Arguments::new(&["--mtu", "many", "--mode"]);
-        assert!(arguments.number("--mtu", 0).is_err());
-        assert!(arguments.mode().is_err() && arguments.address().is_err());
+        let error = arguments.number("--mtu", 0).unwrap_err().to_string();
+        assert_eq!(error, "--mtu many: invalid digit found in string");
+        let error = arguments.mode().unwrap_err().to_string();
+        assert_eq!(error, "--mode needs sink, source or echo");
+        assert_eq!(arguments.address().unwrap_err().to_string(), "--address is missing");
     }
 }

@@ -281,14 +281,15 @@ mod tests {
         assert_eq!((parsed.seed, parsed.case, parsed.jobs), (9, Some(4), 2));
         assert_eq!(parsed.generator, Generator::First);
         assert_eq!(parse(&["--generator", "second"]).unwrap().generator, Generator::Second);
-        for wrong in [
-            &["--generator", "third"][..],
-            &["--seed"],
-            &["--cases", "x"],
-            &["--jobs", "9"],
-            &["--fast"],
+        for (wrong, reason) in [
+            (&["--generator", "third"][..], "no generator third"),
+            (&["--seed"], "--seed needs a number up to 18446744073709551615"),
+            (&["--cases", "x"], "--cases needs a number up to 10000"),
+            (&["--jobs", "9"], "--jobs needs a number up to 8"),
+            (&["--fast"], "there is no option '--fast'"),
         ] {
-            assert!(parse(wrong).is_err(), "{wrong:?}");
+            let error = parse(wrong).unwrap_err().to_string();
+            assert_eq!(error, format!("{reason}\n{USAGE}"), "{wrong:?}");
         }
     }
 

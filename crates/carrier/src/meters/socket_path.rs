@@ -167,6 +167,8 @@ mod tests {
         fs::create_dir(&directories[0]).unwrap();
         fs::set_permissions(&directories[0], fs::Permissions::from_mode(0o711)).unwrap();
         assert_eq!(create_private(&directories).unwrap(), directories[1]);
+        let modes = directories.map(|path| fs::metadata(path).unwrap().mode() & 0o777);
+        assert_eq!(modes, [0o711, 0o700]);
     }
 
     // attack row 113
@@ -195,7 +197,8 @@ mod tests {
         let scratch = TempDirectory::new("new");
         let directory = create_private(&[scratch.join("plumb")]).unwrap();
         fs::write(directory.join("7.new"), "").unwrap();
-        remove_stale(&directory);
+        let listed = sockets(std::slice::from_ref(&directory));
+        assert!(listed.is_empty(), "{listed:?}");
         assert!(directory.join("7.new").exists());
     }
 }

@@ -67,7 +67,8 @@ mod tests {
 
     #[test]
     fn a_failure_without_a_reason_is_refused() {
-        assert!(Expected::parse("fail c\n").is_err());
-        assert!(Expected::parse("pass c\npass c\n").is_err());
+        let error = |text| Expected::parse(text).unwrap_err().to_string();
+        assert_eq!(error("fail c\n"), "line 1: not 'pass NAME' or 'fail NAME: why'");
+        assert_eq!(error("pass c\npass c\n"), "line 2: c is listed twice");
     }
 }
