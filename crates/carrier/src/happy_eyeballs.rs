@@ -34,7 +34,7 @@ pub(super) enum RaceResult {
 ///
 /// # Errors
 ///
-/// Returns the errors of [`Race::run`].
+/// Returns an error if a local error prevented all attempts, or if there is no address.
 pub async fn connect(
     addresses: &[SocketAddr],
     timeout: Duration,

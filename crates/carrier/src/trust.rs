@@ -91,7 +91,7 @@ impl Trust {
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`Self::connect`].
+    /// Returns an error if the pinned certificates cannot be read.
     pub fn client(&self) -> Result<TlsClient, TlsFailure> {
         let presented_fingerprint = Arc::new(OnceLock::new());
         let configuration = Arc::new(self.configuration(&presented_fingerprint)?);

@@ -77,7 +77,7 @@ impl<T> Tasks<T> {
         Self { flags, stacks }
     }
 
-    /// Adds a task with a stack of [`STACK_LEN`] bytes, and returns its position. Positions are
+    /// Adds a task with a stack of `STACK_LEN` bytes, and returns its position. Positions are
     /// numbered in the order of the calls. The task starts when its event flag is set for the first
     /// time, and ends when `body` returns.
     ///

@@ -22,7 +22,7 @@ use std::time::Duration;
 /// Minimum run time for publishing meters; a shorter run ends before a user could read them.
 const PUBLISH_AFTER: Duration = Duration::from_secs(1);
 
-/// Serves the meters of `registry` once the run has lasted [`PUBLISH_AFTER`], until the future is
+/// Serves the meters of `registry` once the run has lasted a second, until the future is
 /// dropped.
 pub async fn serve_long_run(registry: Arc<MeterRegistry>) {
     tokio::time::sleep(PUBLISH_AFTER).await;

@@ -243,7 +243,7 @@ impl FtpClientSession {
         self.user.quirks()
     }
 
-    /// Ends the session with QUIT. Waits at most [`QUIT_TIMEOUT`] for the answer.
+    /// Ends the session with QUIT. Waits at most two seconds for the answer.
     pub async fn quit(mut self) {
         let quit = async {
             if !self.is_closed() {

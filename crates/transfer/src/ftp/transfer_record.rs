@@ -222,7 +222,7 @@ impl Connector {
 }
 
 impl FtpClient {
-    /// Returns the entries of a directory, as [`FtpClient::list`] does, and records the listing.
+    /// Returns the entries of a directory, as `FtpClient::list` does, and records the listing.
     pub async fn list_recorded(&mut self, directory: &[u8]) -> Result<Vec<Entry>, FtpError> {
         self.listing_record = Some(Record::of(&self.connector, Some(Command::List), directory));
         let result = self.list(directory).await;
