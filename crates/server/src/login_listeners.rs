@@ -40,17 +40,17 @@ pub(crate) async fn listen(login_server: Rc<LoginServer>, host: Option<Host>) ->
 }
 
 /// Listen addresses of one service.
-pub(crate) struct ListenAddresses<'a> {
-    pub(crate) listen: &'a [SocketAddr],
-    pub(crate) listen_tls: &'a [SocketAddr],
-    pub(crate) start_tls: Option<StartTls>,
+struct ListenAddresses<'a> {
+    listen: &'a [SocketAddr],
+    listen_tls: &'a [SocketAddr],
+    start_tls: Option<StartTls>,
 }
 
 /// Opens listeners that share one certificate.
-pub(crate) struct Listeners<'a> {
-    pub(crate) login_server: &'a Rc<LoginServer>,
-    pub(crate) host: Option<&'a Host>,
-    pub(crate) acceptor: Option<TlsAcceptor>,
+struct Listeners<'a> {
+    login_server: &'a Rc<LoginServer>,
+    host: Option<&'a Host>,
+    acceptor: Option<TlsAcceptor>,
 }
 
 impl Listeners<'_> {

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::runtime::Handle;
 
 /// Size of the read buffer, which all sessions of a thread share: they read one at a time.
-pub(crate) const SCRATCH_LEN: usize = 64 * 1024;
+const SCRATCH_LEN: usize = 64 * 1024;
 /// Service behind the login listeners.
 pub(crate) enum Service {
     /// No login listeners; the server serves only serial consoles.
@@ -187,7 +187,7 @@ pub(crate) fn prepare_logins(flags: &Flags, mut file: File) -> Result<LoginState
     })
 }
 
-pub(crate) fn service(configuration: &Configuration) -> Result<Service> {
+fn service(configuration: &Configuration) -> Result<Service> {
     if !configuration.serves_logins() {
         return Ok(Service::NoLogins);
     }

@@ -25,6 +25,11 @@ pub struct Prepared {
 }
 
 /// Merges the configuration file and the command-line flags.
+///
+/// # Errors
+///
+/// Returns an error if a file cannot be read, or if the settings are invalid or contradict each
+/// other.
 pub fn prepare(flags: &Flags) -> Result<Prepared> {
     carrier::check_host_supported(&flags.via)?;
     let mut file = flags.config.as_deref().map(File::read).transpose()?.unwrap_or_default();

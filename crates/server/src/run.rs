@@ -20,16 +20,20 @@ use std::time::Duration;
 use tokio::task::{JoinSet, LocalSet};
 
 /// Time for the user-space host to deliver remaining data when the server ends.
-pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// File descriptors per session: connection, program, terminal, and a duplicate of the terminal.
-pub(crate) const DESCRIPTORS_PER_SESSION: u64 = 4;
+const DESCRIPTORS_PER_SESSION: u64 = 4;
 
 /// Time for blocking work in other threads to finish when the server ends: hashing, a password
 /// check, a process that asks PAM.
-pub(crate) const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(700);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(700);
 
-/// Runs all servers: cleartext logins on kernel sockets in a second thread, everything else in this
-/// one.
+/// Runs all servers until the process is terminated: cleartext logins on kernel sockets in a second
+/// thread, everything else in this one.
+///
+/// # Errors
+///
+/// Returns an error if an address, a device or a certificate cannot be used, or if a server fails.
 pub fn serve(prepared: Prepared) -> Result<()> {
     let Prepared {
         login_state,
@@ -76,13 +80,13 @@ pub fn serve(prepared: Prepared) -> Result<()> {
 }
 
 /// Opens the meter socket. If the socket cannot be opened, logs the reason.
-pub(crate) fn serve_meters(registry: &Arc<MeterRegistry>, log: Log) -> Option<meters::MeterServer> {
+fn serve_meters(registry: &Arc<MeterRegistry>, log: Log) -> Option<meters::MeterServer> {
     let report = |why: String| log.write(&ServeEvent::NoMeters { why });
     meters::MeterServer::open(registry).map_err(|error| report(error.to_string())).ok()
 }
 
 /// Creates the user-space host of `via` for all servers; `None` for the kernel's network stack.
-pub(crate) fn userspace_host(
+fn userspace_host(
     via: &Route,
     login_server: Option<&LoginServer>,
     files: Option<&tftp::TftpServer>,
@@ -100,16 +104,16 @@ pub(crate) fn userspace_host(
 }
 
 /// Running servers, shared by their tasks.
-pub(crate) struct Served {
+struct Served {
     /// User-space host that carries the connections; `None` for the kernel's network stack.
-    pub(crate) host: Option<Host>,
-    pub(crate) login_server: Option<Rc<LoginServer>>,
-    pub(crate) files: Option<Rc<tftp::TftpServer>>,
-    pub(crate) ftp: Option<Rc<ftp::FtpServer>>,
+    host: Option<Host>,
+    login_server: Option<Rc<LoginServer>>,
+    files: Option<Rc<tftp::TftpServer>>,
+    ftp: Option<Rc<ftp::FtpServer>>,
 }
 
 /// Opens the metrics endpoint.
-pub(crate) fn serve_metrics(
+fn serve_metrics(
     address: metrics::EndpointSettings,
     transfer_log: &Rc<TransferLog>,
     served: &Served,
@@ -137,7 +141,7 @@ pub(crate) fn serve_metrics(
 }
 
 /// Runs the servers until the process is terminated or one of them fails.
-pub(crate) async fn run_servers(
+async fn run_servers(
     served: Served,
     flags: Flags,
     registry: Arc<MeterRegistry>,
@@ -180,7 +184,7 @@ pub(crate) async fn run_servers(
 
 /// Rereads the configuration and the user files, and applies the settings that can change at run
 /// time.
-pub(crate) fn reload(flags: &Flags, served: &Served, log: Log) {
+fn reload(flags: &Flags, served: &Served, log: Log) {
     let file = || -> Result<File> {
         let file = flags.config.as_deref().map(File::read).transpose();
         file.map(Option::unwrap_or_default)
@@ -203,7 +207,7 @@ pub(crate) fn reload(flags: &Flags, served: &Served, log: Log) {
 }
 
 /// Waits for SIGINT or SIGTERM. Calls `on_hangup` for each SIGHUP, which never ends the server.
-pub(crate) async fn until_terminated(on_hangup: impl Fn()) -> Result<()> {
+async fn until_terminated(on_hangup: impl Fn()) -> Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hang_up = signal(SignalKind::hangup())?;
