@@ -14,6 +14,7 @@ use laboratory::comparison_tables;
 use laboratory::experiment::Experiment;
 use laboratory::paper_scenario::{self, Paper, Scenario};
 use laboratory::rfc594::Today;
+use laboratory::table::Table;
 use laboratory::tm233;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -99,9 +100,8 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     let mut experiment = experiment(paper, arguments, &text)?;
     if matches!(paper, Paper::Tm233) {
         experiment.tables.push(tm233::data_table());
-        // A program without symbols prints only the other tables.
-        let code_sizes = File::open(PROGRAM).and_then(|file| tm233::code_size_table(&file));
-        experiment.tables.extend(code_sizes);
+        // Without symbols, only the other tables are printed.
+        experiment.tables.extend(code_sizes(Path::new(PROGRAM)));
     }
     let today_figures = today(paper, arguments).map_err(|error| {
         exit::print_error(&error);
@@ -115,6 +115,21 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         comparison_tables::text(&experiment, width) + &today_text.unwrap_or_default()
     });
     Ok(())
+}
+
+/// Returns the table of code sizes, from the symbols of `program` or of its debug file.
+///
+/// A package strips `plumb` and installs the symbols in a debug file: `plumb.debug` beside the
+/// program, or the same path below `/usr/lib/debug`, which are the names where gdb looks for one.
+fn code_sizes(program: &Path) -> Option<Table> {
+    let table = |path: &Path| tm233::code_size_table(&File::open(path).ok()?).ok();
+    table(program).or_else(|| {
+        let mut name = fs::canonicalize(program).ok()?.into_os_string();
+        name.push(".debug");
+        let beside = PathBuf::from(name);
+        let below = Path::new("/usr/lib/debug").join(beside.strip_prefix("/").ok()?);
+        table(&beside).or_else(|| table(&below))
+    })
 }
 
 fn scenario_text(paper: Paper, file: Option<&Path>) -> Result<String, Failure> {

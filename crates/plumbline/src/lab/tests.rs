@@ -3,6 +3,7 @@
 use super::*;
 use clap::Parser;
 use laboratory::paper_scenario::built_in;
+use std::io::Read;
 
 #[derive(Debug, clap::Parser)]
 struct Line {
@@ -43,4 +44,23 @@ fn the_module_sizes_of_this_program_are_found() {
     let tcp = table.rows.iter().find(|row| row.what == "TCP").unwrap();
     assert!(tcp.ours > 5_396.0, "{table:?}");
     assert!(table.rows.iter().all(|row| row.ours > 0.0), "{table:?}");
+}
+
+#[test]
+fn the_module_sizes_of_a_stripped_program_are_found_in_its_debug_file() {
+    let directory = std::env::temp_dir().join(format!("plumb-symbols-{}", std::process::id()));
+    fs::create_dir(&directory).unwrap();
+    let program = directory.join("plumb");
+    // A header without sections, as in a program whose section headers were removed.
+    let mut headers = vec![0; 4096];
+    File::open(PROGRAM).unwrap().read_exact(&mut headers).unwrap();
+    headers[0x28..0x30].fill(0);
+    headers[0x3C..0x3E].fill(0);
+    fs::write(&program, headers).unwrap();
+    let without_symbols = code_sizes(&program);
+    fs::copy(PROGRAM, directory.join("plumb.debug")).unwrap();
+    let with_debug_file = code_sizes(&program);
+    fs::remove_dir_all(&directory).unwrap();
+    assert!(without_symbols.is_none());
+    assert!(with_debug_file.is_some());
 }
