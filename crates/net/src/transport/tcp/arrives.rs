@@ -116,7 +116,7 @@ impl Connection {
     fn syn_sent(&mut self, arrival: Arrival<'_>, cx: &mut Cx<'_>) -> Check {
         let header = arrival.header;
         let acknowledges = arrival.has(Flags::ACK);
-        if acknowledges && !self.acknowledges_syn(header.ack) {
+        if acknowledges && !self.snd.acknowledges_syn(header.ack) {
             cx.meter.count(Counter::TcpAcksUnsent);
             let answer = if arrival.has(Flags::RST) { Answer::Nothing } else { Answer::Reset };
             return Break(answer);
@@ -143,8 +143,6 @@ impl Connection {
             return Continue(());
         }
         self.process_syn_answer(&header);
-        self.snd_una = header.ack;
-        self.snd_nxt = header.ack;
         self.enter_established(cx);
         self.pending_ack = PendingAck::Now;
         // The handshake is complete, so data and FIN of the SYN may be processed.
@@ -157,21 +155,16 @@ impl Connection {
         Continue(())
     }
 
-    /// Returns whether `ack` acknowledges the local SYN, and possibly data after it.
-    fn acknowledges_syn(&self, ack: Seq) -> bool {
-        ack.is_after(self.iss) && !ack.is_after(self.snd_max)
-    }
-
     /// Enters ESTABLISHED: the local SYN is acknowledged.
     fn enter_established(&mut self, cx: &mut Cx<'_>) {
-        self.state = if self.is_closing { State::FinWait1 } else { State::Established };
+        self.state = if self.snd.is_closing() { State::FinWait1 } else { State::Established };
         self.timers.retransmitting = None;
         self.soft_error = None;
         self.starts_with_one_segment = self.rtt.backoffs() > 1;
         if self.rtt.backoffs() > 0 {
             self.rtt.syn_was_lost();
         }
-        self.record_measurement(self.snd_una, cx);
+        self.record_measurement(self.snd.una(), cx);
         // Data sent before the end of the handshake (Fast Open) may be outstanding.
         self.restart_retransmit_timer(cx.now);
         self.last_received_at = cx.now;
@@ -191,7 +184,7 @@ impl Connection {
             && arrival.header.seq == self.irs;
         if is_repeated {
             // The window of a SYN is never scaled (RFC 7323 §2.2).
-            arrival.header.window >>= self.snd_shift;
+            arrival.header.window >>= self.snd.shift();
             arrival.header.seq = self.irs + 1;
             arrival.header.flags = arrival.header.flags.without(Flags::SYN);
             self.pending_ack = PendingAck::Now;
@@ -260,13 +253,8 @@ impl Connection {
         Break(Answer::Nothing)
     }
 
-    /// Returns whether the acknowledgment number is in the range that a legitimate peer may send
-    /// (RFC 5961 §5).
     fn is_plausible(&self, arrival: &Arrival<'_>) -> bool {
-        let oldest = self.snd_una - self.snd_wnd_max;
-        arrival.has(Flags::ACK)
-            && !arrival.header.ack.is_before(oldest)
-            && !arrival.header.ack.is_after(self.snd_max)
+        arrival.has(Flags::ACK) && self.snd.is_plausible_ack(arrival.header.ack)
     }
 
     /// Records the timestamp to echo. RFC 7323 §4.3: only a segment that contains the last
@@ -315,25 +303,24 @@ impl Connection {
         }
         let ack = arrival.header.ack;
         if self.state == State::SynReceived {
-            if !self.acknowledges_syn(ack) {
+            if !self.snd.acknowledges_syn(ack) {
                 cx.meter.count(Counter::TcpAcksUnsent);
                 return Break(Answer::Reset);
             }
-            self.snd_una = self.iss + 1;
-            self.snd_nxt = self.snd_nxt.max(self.snd_una);
+            self.snd.acknowledge_syn_received();
             self.pending_ack = PendingAck::Nothing;
             self.update_window(arrival);
             self.enter_established(cx);
-            if ack == self.snd_una {
+            if ack == self.snd.una() {
                 return Continue(());
             }
         }
-        if ack.is_after(self.snd_max) {
+        if ack.is_after(self.snd.max()) {
             cx.meter.count(Counter::TcpAcksUnsent);
             self.challenge(cx);
             return Break(Answer::Nothing);
         }
-        if self.snd_una.since(ack) > self.snd_wnd_max && ack.is_before(self.snd_una) {
+        if self.snd.is_too_old(ack) {
             cx.meter.count(Counter::TcpAcksTooOld);
             self.challenge(cx);
             return Break(Answer::Nothing);
@@ -343,11 +330,11 @@ impl Connection {
             cx.meter.count(Counter::TcpDuplicateAcks);
             self.statistics.duplicate_acks += 1;
         }
-        let is_more = is_enabled(Mutant::ComparesWithoutWrap) && ack.0 <= self.snd_una.0;
-        let has_advanced = ack.is_after(self.snd_una) && !is_more;
-        let buffered_len = self.send.len();
+        let is_more = is_enabled(Mutant::ComparesWithoutWrap) && ack.0 <= self.snd.una().0;
+        let has_advanced = ack.is_after(self.snd.una()) && !is_more;
+        let buffered_len = self.snd.buffered_len();
         if has_advanced {
-            let count = ack.since(self.snd_una);
+            let count = ack.since(self.snd.una());
             self.process_acknowledgment(ack);
             self.path_acknowledged(ack, count, cx.now);
         }
@@ -363,13 +350,8 @@ impl Connection {
     }
 
     fn process_acknowledgment(&mut self, ack: Seq) {
-        let data = ack.since(self.send_start).min(self.send.len());
-        self.send.acknowledge(data);
-        self.send_start = self.send_start + data;
+        let data = self.snd.acknowledge(ack);
         self.statistics.bytes_acknowledged += u64::from(data);
-        self.snd_una = ack;
-        self.snd_nxt = self.snd_nxt.max(ack);
-        self.snd_up = self.snd_up.filter(|up| up.is_after(ack));
         self.soft_error = None;
         self.timers.retransmitting = None;
         if data > 0 {
@@ -546,30 +528,24 @@ impl Connection {
 
     /// Returns whether the acknowledgment is a duplicate as defined in RFC 5681 §2.
     fn is_duplicate(&self, arrival: &Arrival<'_>) -> bool {
-        let window = u32::from(arrival.header.window) << self.snd_shift;
-        arrival.header.ack == self.snd_una
-            && self.outstanding() > 0
+        let window = self.snd.window_of(arrival.header.window);
+        arrival.header.ack == self.snd.una()
+            && self.snd.outstanding() > 0
             && arrival.seg_len() == 0
-            && window == self.snd_wnd
+            && window == self.snd.wnd()
             && window > 0
     }
 
     fn update_window_if_newer(&mut self, arrival: &Arrival<'_>) {
-        let seq = arrival.header.seq;
-        let ack = arrival.header.ack;
-        let is_newer =
-            self.snd_wl1.is_before(seq) || (self.snd_wl1 == seq && !ack.is_before(self.snd_wl2));
-        if is_newer && !ack.is_before(self.snd_una) {
+        if self.snd.is_window_newer(arrival.header.seq, arrival.header.ack) {
             self.update_window(arrival);
         }
     }
 
     fn update_window(&mut self, arrival: &Arrival<'_>) {
-        self.snd_wnd = u32::from(arrival.header.window) << self.snd_shift;
-        self.snd_wnd_max = self.snd_wnd_max.max(self.snd_wnd);
-        self.snd_wl1 = arrival.header.seq;
-        self.snd_wl2 = arrival.header.ack;
-        if self.snd_wnd > 0 {
+        let window = self.snd.window_of(arrival.header.window);
+        self.snd.set_window(window, arrival.header.seq, arrival.header.ack);
+        if window > 0 {
             self.timers.persist = None;
             self.timers.persist_backoffs = 0;
             self.timers.probing_since = None;
@@ -578,7 +554,7 @@ impl Connection {
 
     /// Changes the state after the acknowledgment of the local FIN.
     fn closing_acknowledged(&mut self, cx: &mut Cx<'_>) -> Check {
-        if !self.fin_is_acknowledged() {
+        if !self.snd.fin_is_acknowledged() {
             return Continue(());
         }
         match self.state {
@@ -704,7 +680,7 @@ impl Connection {
     /// maximum. If the window has only a few segments, each segment is acknowledged. A segment that
     /// waits for a second one would otherwise occupy a large part of the window.
     fn acknowledgment_interval_bytes(&self, len: usize) -> u32 {
-        let mss = u32::from(self.receive_mss()).min(self.snd_mss);
+        let mss = u32::from(self.receive_mss()).min(self.snd.mss());
         let len = u32::try_from(len).unwrap_or(u32::MAX);
         if self.has_small_window() { (mss / 2).max(1) } else { 2 * len.clamp(mss / 2, mss) }
     }

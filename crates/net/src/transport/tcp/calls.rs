@@ -16,13 +16,12 @@ impl Connection {
     /// SEND: queues as much of `data` as there is space for, and returns the number of queued
     /// bytes.
     pub(super) fn send(&mut self, data: &[u8]) -> usize {
-        if self.is_closing || !self.state.takes_data() { 0 } else { self.send.put(data) }
+        if self.state.takes_data() { self.snd.put(data) } else { 0 }
     }
 
     /// SEND without a copy: queues the bytes of `data` from `start` on.
     pub(super) fn share(&mut self, data: &Arc<[u8]>, start: usize) -> usize {
-        let may_send = !self.is_closing && self.state.takes_data();
-        if may_send { self.send.share(data, start) } else { 0 }
+        if self.state.takes_data() { self.snd.share(data, start) } else { 0 }
     }
 
     /// Replaces the policies, except those that the SYN has already negotiated.
@@ -33,17 +32,17 @@ impl Connection {
         if self.state.emits_data() {
             self.start_keep_alive_timer();
         }
-        self.send.set_limit(send_limit(&profile, self.snd_mss));
+        self.snd.set_limit(send_limit(&profile, self.snd.mss()));
     }
 
     /// SEND with the urgent flag: all queued data, including `data`, is urgent.
     pub(super) fn send_urgent(&mut self, data: &[u8]) -> usize {
         let queued_len = self.send(data);
         if queued_len > 0 {
-            self.snd_up = Some(self.send_start + self.send.len());
+            self.snd.set_urgent();
             // A zero window must not delay the notification (RFC 9293 §3.8.5), so a segment without
             // data is sent.
-            if self.state.emits_data() && self.outstanding() >= self.snd_wnd {
+            if self.state.emits_data() && self.snd.outstanding() >= self.snd.wnd() {
                 self.pending_ack = PendingAck::Now;
             }
         }
@@ -86,13 +85,13 @@ impl Connection {
     pub(super) fn close(&mut self) {
         match self.state {
             State::SynSent => self.end(CloseReason::Aborted),
-            State::SynReceived => self.is_closing = true,
+            State::SynReceived => self.snd.close(),
             State::Established => {
-                self.is_closing = true;
+                self.snd.close();
                 self.state = State::FinWait1;
             }
             State::CloseWait => {
-                self.is_closing = true;
+                self.snd.close();
                 self.state = State::LastAck;
             }
             _ => {}
@@ -120,7 +119,7 @@ impl Connection {
         let reset = Reset {
             local: self.ends.local,
             remote: self.ends.remote,
-            seq: self.acceptable_seq(),
+            seq: self.snd.acceptable_seq(),
             ack: Some(self.rcv_nxt),
             options: self.options(now),
         };
@@ -139,15 +138,15 @@ impl Connection {
             state: self.state,
             close_reason: self.close_reason,
             soft_error: self.soft_error,
-            send_window: self.snd_wnd,
+            send_window: self.snd.wnd(),
             receive_window: self.rcv_wnd(),
             congestion: self.profile.congestion,
-            congestion_window: window.unwrap_or_else(|| initial_window(self.snd_mss)),
+            congestion_window: window.unwrap_or_else(|| initial_window(self.snd.mss())),
             slow_start_threshold: (threshold < u32::MAX).then_some(threshold),
-            send_mss: self.snd_mss,
-            send_queue: self.send.len(),
+            send_mss: self.snd.mss(),
+            send_queue: self.snd.buffered_len(),
             receive_queue: self.receive.readable(),
-            send_buffer: self.send.limit(),
+            send_buffer: self.snd.limit(),
             receive_buffer: self.receive.window(),
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar(),

@@ -10,7 +10,7 @@ use super::receive_tuning::ReceiveTuning;
 use super::recovery::Recovery;
 use super::rtt::RttEstimator;
 use super::sack::{MAX_BLOCKS, SackList};
-use super::send_buffer::SendBuffer;
+use super::send_variables::SendVariables;
 use super::seq::Seq;
 use super::status::{CloseReason, Event, Statistics};
 use super::timeouts::Timers;
@@ -152,23 +152,7 @@ pub(super) struct Connection {
     /// connection.
     pub(super) profile: Arc<Profile>,
 
-    pub(super) iss: Seq,
-    pub(super) snd_una: Seq,
-    pub(super) snd_nxt: Seq,
-    /// The highest sequence number ever sent. It is after `snd_nxt` if a window probe was sent.
-    pub(super) snd_max: Seq,
-    pub(super) snd_wnd: u32,
-    pub(super) snd_wnd_max: u32,
-    pub(super) snd_wl1: Seq,
-    pub(super) snd_wl2: Seq,
-    pub(super) snd_up: Option<Seq>,
-    pub(super) snd_mss: u32,
-    pub(super) snd_shift: u8,
-    pub(super) send: SendBuffer,
-    /// Sequence number of the first byte in the send buffer.
-    pub(super) send_start: Seq,
-    /// Whether the user has closed the connection: a FIN follows the last byte.
-    pub(super) is_closing: bool,
+    pub(super) snd: SendVariables,
 
     pub(super) irs: Seq,
     pub(super) rcv_nxt: Seq,
@@ -255,26 +239,14 @@ impl Connection {
     pub(super) fn new(ends: Endpoints, profile: Arc<Profile>, start: Start, state: State) -> Self {
         let Start { iss, now, .. } = start;
         let shift = if profile.extensions { shift_for(profile.receive_window.limit()) } else { 0 };
-        let send_limit = send_limit(&profile, u32::from(DEFAULT_MSS));
+        let mss = u32::from(DEFAULT_MSS);
+        let send_limit = send_limit(&profile, mss);
         let receive = ReceiveBuffer::new(profile.receive_window.start(), shift);
         Self {
             ends,
             state,
             is_passive: false,
-            iss,
-            snd_una: iss,
-            snd_nxt: iss,
-            snd_max: iss,
-            snd_wnd: 0,
-            snd_wnd_max: 0,
-            snd_wl1: Seq(0),
-            snd_wl2: Seq(0),
-            snd_up: None,
-            snd_mss: u32::from(DEFAULT_MSS),
-            snd_shift: 0,
-            send: SendBuffer::new(send_limit),
-            send_start: iss + 1,
-            is_closing: false,
+            snd: SendVariables::new(iss, mss, send_limit),
             irs: Seq(0),
             rcv_nxt: Seq(0),
             rcv_adv: Seq(0),
@@ -340,8 +312,8 @@ impl Connection {
         let window = u32::try_from(self.receive.window()).unwrap_or(u32::MAX);
         self.rcv_adv = self.rcv_nxt + window.min(0xFFFF);
         match (self.profile.extensions, syn.options.window_scale) {
-            (true, Some(shift)) => self.snd_shift = shift,
-            _ => (self.snd_shift, self.rcv_shift) = (0, 0),
+            (true, Some(shift)) => self.snd.set_shift(shift),
+            _ => self.rcv_shift = 0,
         }
         let may_stamp = self.profile.extensions && self.profile.timestamps;
         let offered = syn.options.peer_timestamps().filter(|_| may_stamp);
@@ -352,22 +324,19 @@ impl Connection {
         let peer_mss = syn.options.mss.unwrap_or(default_mss).max(MIN_MSS);
         let options = if self.ts_recent.is_some() { 12 } else { 0 };
         let mss = peer_mss.min(self.receive_mss()).min(self.ends.path_mss);
-        self.snd_mss = u32::from(mss).saturating_sub(options).max(1);
+        self.snd.set_mss(u32::from(mss).saturating_sub(options).max(1));
         self.has_sack = self.profile.extensions && syn.options.sack_permitted;
         self.ecn.is_on = self.profile.ecn && is_ecn_setup(syn.flags);
-        self.send.set_limit(send_limit(&self.profile, self.snd_mss));
-        self.snd_wnd = u32::from(syn.window);
-        self.snd_wnd_max = self.snd_wnd;
-        self.snd_wl1 = syn.seq;
-        self.snd_wl2 = syn.ack;
+        self.snd.set_limit(send_limit(&self.profile, self.snd.mss()));
+        self.snd.set_syn_window(u32::from(syn.window), syn.seq, syn.ack);
     }
 
     /// Returns the state of loss recovery and congestion control, allocated if needed.
     pub(super) fn recovery(&mut self) -> &mut Recovery {
         // In the answer to a SYN with early data, the local SYN is not acknowledged yet. It is not
         // part of the data.
-        let mss = self.snd_mss;
-        let una = self.snd_una.max(self.send_start);
+        let mss = self.snd.mss();
+        let una = self.snd.una().max(self.snd.start());
         let congestion = self.profile.congestion;
         let has_sack = self.has_sack;
         let starts_with_one_segment = self.starts_with_one_segment;
@@ -399,25 +368,10 @@ impl Connection {
             self.idle_state = Some(Box::new(idle_state));
             self.recovery = None;
             self.tuning = None;
-            self.send.shrink();
+            self.snd.shrink();
             self.receive.shrink();
         }
         self.recovery.is_none()
-    }
-
-    /// Returns the sequence number after all the data of the user, including its FIN.
-    pub(super) fn snd_end(&self) -> Seq {
-        self.send_start + self.send.len() + u32::from(self.is_closing)
-    }
-
-    /// Returns the number of sent but unacknowledged sequence numbers.
-    pub(super) fn outstanding(&self) -> u32 {
-        self.snd_nxt.since(self.snd_una)
-    }
-
-    /// Returns whether the peer has acknowledged the local FIN.
-    pub(super) fn fin_is_acknowledged(&self) -> bool {
-        self.is_closing && self.snd_una == self.snd_end()
     }
 
     /// Returns the unused part of the window that was last advertised to the peer.
@@ -434,7 +388,7 @@ impl Connection {
         // segment. The peer may shorten its segments slightly to fill a small window evenly.
         let allows_one_segment = self.has_small_window()
             && self.profile.window_update == WindowUpdate::TwoSegments
-            && growth >= (self.snd_mss / 4 * 3).min(capacity / 4);
+            && growth >= (self.snd.mss() / 4 * 3).min(capacity / 4);
         let is_worth_it =
             growth > 0 && (allows_one_segment || self.is_window_update_due(growth, capacity));
         if is_worth_it { window + growth } else { window }
@@ -456,18 +410,18 @@ impl Connection {
             // Without the second condition, an application that reads single bytes would cause an
             // update of a zero window for each byte.
             WindowUpdate::HalfUsed => {
-                self.rcv_wnd() <= capacity / 2 && growth >= self.snd_mss.min(capacity / 2)
+                self.rcv_wnd() <= capacity / 2 && growth >= self.snd.mss().min(capacity / 2)
             }
-            WindowUpdate::UsedUp => self.rcv_wnd() < self.snd_mss.min(capacity / 4),
+            WindowUpdate::UsedUp => self.rcv_wnd() < self.snd.mss().min(capacity / 4),
             WindowUpdate::AsRead => true,
-            WindowUpdate::TwoSegments => growth >= (2 * self.snd_mss).min(capacity / 2),
+            WindowUpdate::TwoSegments => growth >= (2 * self.snd.mss()).min(capacity / 2),
         }
     }
 
     /// Returns whether the receive window has only a few segments. If an acknowledgment waited for
     /// a second segment, a large part of such a window would be unused.
     pub(super) fn has_small_window(&self) -> bool {
-        self.receive.window() < SMALL_WINDOW_SEGMENTS * self.snd_mss as usize
+        self.receive.window() < SMALL_WINDOW_SEGMENTS * self.snd.mss() as usize
     }
 
     /// Schedules a segment if the window has grown enough since the last advertisement.
@@ -488,7 +442,7 @@ impl Connection {
     /// in the segment. This matters on links with a very small MTU.
     pub(super) fn blocks_max(&self) -> usize {
         let blocks_limit = if self.ts_recent.is_some() { MAX_BLOCKS - 1 } else { MAX_BLOCKS };
-        let fits = |count: &usize| (Options::sack_len(*count) as u64) < u64::from(self.snd_mss);
+        let fits = |count: &usize| (Options::sack_len(*count) as u64) < u64::from(self.snd.mss());
         (1..=blocks_limit).rev().find(fits).unwrap_or(0)
     }
 
@@ -497,15 +451,10 @@ impl Connection {
     pub(super) fn data_mss(&self) -> u32 {
         let count = self.sack.as_ref().map_or(0, |sack| sack.len(self.blocks_max()));
         let blocks = Options::sack_len(count);
-        let mss = self.snd_mss.saturating_sub(u32::try_from(blocks).unwrap_or(0)).max(1);
+        let mss = self.snd.mss().saturating_sub(u32::try_from(blocks).unwrap_or(0)).max(1);
         self.recovery
             .as_ref()
-            .map_or(mss, |recovery| recovery.even_len(self.outstanding_max(), mss))
-    }
-
-    /// Returns the maximum number of outstanding bytes that both buffers allow.
-    pub(super) fn outstanding_max(&self) -> u32 {
-        self.snd_wnd_max.min(u32::try_from(self.send.limit()).unwrap_or(u32::MAX))
+            .map_or(mss, |recovery| recovery.even_len(self.snd.outstanding_max(), mss))
     }
 
     /// Returns the timestamp clock: milliseconds from a random start.

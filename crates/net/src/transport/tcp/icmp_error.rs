@@ -58,8 +58,7 @@ impl Tcp {
 
 impl Connection {
     fn is_in_flight(&self, seq: Seq) -> bool {
-        is_enabled(Mutant::AcceptsUnrelatedIcmpErrors)
-            || seq.is_in_window(self.snd_una, self.snd_max.since(self.snd_una))
+        is_enabled(Mutant::AcceptsUnrelatedIcmpErrors) || self.snd.is_in_flight(seq)
     }
 
     fn icmp_error(&mut self, kind: ErrorKind, cx: &Cx<'_>) {

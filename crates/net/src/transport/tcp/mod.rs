@@ -57,6 +57,7 @@ mod rtt;
 mod sack;
 mod sack_report;
 mod send_buffer;
+mod send_variables;
 mod sent_segments;
 pub mod seq;
 mod settings;
@@ -619,9 +620,9 @@ impl Tcp {
             return None;
         }
         let arrives = |connection: &mut Connection| {
-            let una = connection.snd_una;
+            let una = connection.snd.una();
             let answer = connection.segment_arrives(arrival, cx);
-            (answer, connection.snd_una.is_after(una), connection.take_fast_open_cookie())
+            (answer, connection.snd.una().is_after(una), connection.take_fast_open_cookie())
         };
         let (answer, has_advanced, granted_cookie) = self.table.change(id, arrives).ok()?;
         if has_advanced {
@@ -735,7 +736,7 @@ impl Tcp {
     #[must_use]
     pub fn tail(&self, tail: &Tail) -> [&[u8]; 2] {
         let connection = self.table.get(tail.connection).ok();
-        connection.map_or([&[], &[]], |connection| connection.send.range(tail.offset, tail.len))
+        connection.map_or([&[], &[]], |connection| connection.snd.range(tail.offset, tail.len))
     }
 
     fn next_segment(

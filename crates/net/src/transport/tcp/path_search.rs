@@ -121,7 +121,7 @@ impl Connection {
         }
         let mtu = self.path.as_ref().map_or(mtu, |path| path.search.mtu().min(mtu));
         let mss = u32::from(mtu.saturating_sub(self.headers_len(now)).max(1));
-        if mss >= self.snd_mss || is_enabled(Mutant::IgnoresPacketTooBig) {
+        if mss >= self.snd.mss() || is_enabled(Mutant::IgnoresPacketTooBig) {
             return false;
         }
         self.set_send_mss(mss);
@@ -132,7 +132,7 @@ impl Connection {
     }
 
     fn set_send_mss(&mut self, mss: u32) {
-        self.snd_mss = mss;
+        self.snd.set_mss(mss);
         if let Some(recovery) = &mut self.recovery {
             recovery.window.set_mss(mss);
         }
@@ -149,14 +149,14 @@ impl Connection {
         if is_enabled(Mutant::NeverProbesPathMtu) || !self.state.emits_data() {
             return;
         }
-        let len = self.snd_mss.min(self.snd_max.since(self.snd_una));
+        let len = self.snd.mss().min(self.snd.max().since(self.snd.una()));
         let len = self.datagram_len(len, cx.now);
         if self.path.is_none() {
             let min = if self.ends.remote.is_ipv4() { IPV4_FLOOR } else { ipv6::MTU_MIN };
             if len <= min {
                 return;
             }
-            let max = self.datagram_len(self.snd_mss, cx.now);
+            let max = self.datagram_len(self.snd.mss(), cx.now);
             let limits = search::Limits { min, base: BASE, max };
             let search =
                 Search::optimistic(limits, cx.now).with_consecutive_losses_max(timeouts_max);
@@ -186,7 +186,7 @@ impl Connection {
         if self.path.is_none() {
             return;
         }
-        let len = self.datagram_len(count.min(self.snd_mss), now);
+        let len = self.datagram_len(count.min(self.snd.mss()), now);
         let Some(path) = &mut self.path else { return };
         if let Some(probe) = path.probe.take_if(|probe| !ack.is_before(probe.end)) {
             path.search.acknowledged(probe.len, now);
@@ -220,7 +220,7 @@ impl Connection {
     fn use_path_mtu(&mut self, now: Instant) {
         let Some(path) = &self.path else { return };
         let mss = u32::from(path.search.mtu().saturating_sub(self.headers_len(now)).max(1));
-        if mss != self.snd_mss {
+        if mss != self.snd.mss() {
             self.set_send_mss(mss);
         }
     }
@@ -234,7 +234,7 @@ impl Connection {
             self.recovery.as_ref().is_some_and(|recovery| recovery.has_nothing_missing());
         let rto = self.rtt.rto();
         let headers = self.headers_len(cx.now);
-        let seq = self.snd_nxt;
+        let seq = self.snd.nxt();
         let mss = self.data_mss();
         let path = self.path.as_mut().filter(|path| path.probe.is_none() && has_nothing_missing)?;
         if let search::State::Complete { .. } = path.search.state() {

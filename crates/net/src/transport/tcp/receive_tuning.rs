@@ -103,7 +103,7 @@ impl Connection {
     pub(super) fn growth(&self) -> usize {
         let received = self.receive.window().saturating_sub(self.profile.receive_window.start());
         let sent = match self.profile.send_limit {
-            SendLimit::Tuned { start, .. } => self.send.limit().saturating_sub(start),
+            SendLimit::Tuned { start, .. } => self.snd.limit().saturating_sub(start),
             SendLimit::OneSegment | SendLimit::Bytes(_) => 0,
         };
         received + sent
@@ -174,7 +174,7 @@ impl Connection {
     ) {
         let SendLimit::Tuned { limit, .. } = self.profile.send_limit else { return };
         let Some(recovery) = &self.recovery else { return };
-        let now = self.send.limit();
+        let now = self.snd.limit();
         let desired_window = (recovery.window.cwnd() as usize).saturating_mul(2).min(limit);
         if desired_window <= now || (buffered_len as usize) < now / 2 {
             return;
@@ -184,7 +184,7 @@ impl Connection {
             return cx.meter.count(Counter::TcpGrowthRefused);
         }
         cx.meter.count(Counter::TcpSendBuffersGrown);
-        self.send.set_limit(desired_window);
+        self.snd.set_limit(desired_window);
     }
 }
 

@@ -129,7 +129,7 @@ impl Connection {
 
     /// Returns whether data or a FIN waits to be sent while nothing is outstanding.
     fn has_only_unsent(&self) -> bool {
-        self.snd_una == self.snd_max && self.snd_nxt != self.snd_end()
+        self.snd.is_all_acknowledged() && !self.snd.is_at_end()
     }
 
     /// Ends a connection whose peer does not answer.
@@ -175,8 +175,8 @@ impl Connection {
             return self.give_up(cx);
         }
         self.must_probe = !is_enabled(Mutant::NeverProbesZeroWindow);
-        let has_more = self.outstanding() == 0 && self.snd_nxt != self.snd_end();
-        if self.must_probe && self.snd_wnd == 0 && has_more && self.state.emits_data() {
+        let has_more = self.snd.outstanding() == 0 && !self.snd.is_at_end();
+        if self.must_probe && self.snd.wnd() == 0 && has_more && self.state.emits_data() {
             // The timer is restarted when the probe is sent. Because this may never happen, it is
             // also restarted here.
             self.start_persist_timer(cx.now);
@@ -237,18 +237,18 @@ impl Connection {
             if let Some(recovery) = &mut self.recovery {
                 recovery.forget_flight();
             }
-            self.snd_nxt = self.snd_una;
+            self.snd.return_to_una();
             return;
         }
         self.path_timed_out(cx);
         // RFC 6298 (5.4): the earliest segment is retransmitted first. All segments after it may be
         // lost too.
         self.recovery().timed_out(timeouts == 0);
-        if self.snd_wnd == 0 {
+        if self.snd.wnd() == 0 {
             // The peer has shrunk its window below the outstanding data. Window probes are sent
             // instead.
             self.recovery().forget_flight();
-            self.snd_nxt = self.snd_una;
+            self.snd.return_to_una();
             self.timers.retransmit = None;
             self.start_persist_timer(cx.now);
         }
@@ -276,7 +276,7 @@ impl Connection {
         if !is_open {
             return;
         }
-        if self.snd_una != self.snd_max || self.timers.persist.is_some() {
+        if !self.snd.is_all_acknowledged() || self.timers.persist.is_some() {
             // MUST-26: if data is outstanding or waits for a window, its retransmissions or probes
             // already check the peer.
             self.timers.keep_alive = Some(cx.now + policy.idle.max(MIN_KEEP_ALIVE_INTERVAL));
@@ -297,7 +297,7 @@ impl Connection {
 
     /// Restarts the retransmission timer if anything is outstanding (RFC 6298 (5.1)-(5.3)).
     pub(super) fn restart_retransmit_timer(&mut self, now: Instant) {
-        let is_outstanding = self.snd_nxt != self.snd_una;
+        let is_outstanding = self.snd.outstanding() > 0;
         let end = self.retransmission_end(now);
         let stops_retransmitting = is_enabled(Mutant::StopsRetransmitting)
             && self.timers.retransmitting.is_some_and(|(_, count)| count > 3);
@@ -318,7 +318,7 @@ impl Connection {
     pub(super) fn start_persist_timer(&mut self, now: Instant) {
         if self.timers.persist.is_none() {
             let backoff = 1 << self.timers.persist_backoffs.min(10);
-            let wait = if self.snd_wnd > 0 { OVERRIDE_TIMEOUT } else { self.rtt.rto() * backoff };
+            let wait = if self.snd.wnd() > 0 { OVERRIDE_TIMEOUT } else { self.rtt.rto() * backoff };
             let end = now + wait.min(MAX_PERSIST_INTERVAL);
             let limit = self.profile.user_timeout.r2.and(self.timers.probing_since);
             let end = limit.map_or(end, |since| end.min(since + self.give_up_limit().time));

@@ -75,7 +75,7 @@ impl Connection {
     /// The answer to a keystroke is one segment. This check is cheaper than the attempt to plan a
     /// second one.
     pub(super) fn has_sent_all(&mut self, cx: &mut Cx<'_>) -> bool {
-        let is_at_end = self.state.emits_data() && self.snd_nxt == self.snd_end();
+        let is_at_end = self.state.emits_data() && self.snd.is_at_end();
         let is_probe_due = self.must_probe_tail || self.must_probe || self.must_keep_alive;
         let has_lost_data = self.recovery.as_ref().is_some_and(|recovery| recovery.has_lost());
         let is_ack_pending = self.pending_ack == PendingAck::Now;
@@ -90,14 +90,14 @@ impl Connection {
 
     /// Shortens a plan to the data that is contiguous in the send buffer.
     fn shorten_to_contiguous(&self, plan: Plan) -> Plan {
-        let len = self.send.contiguous_len(plan.seq.since(self.send_start), plan.len);
+        let len = self.snd.contiguous_len(plan.seq, plan.len);
         if len < plan.len { Plan { len, fin: false, ..plan } } else { plan }
     }
 
     fn plan_syn(&self) -> Option<Plan> {
-        let is_due = self.snd_nxt == self.iss || self.pending_ack == PendingAck::Now;
+        let is_due = self.snd.nxt() == self.snd.iss() || self.pending_ack == PendingAck::Now;
         let len = self.syn_data_len();
-        is_due.then_some(Plan { seq: self.iss, len, syn: true, fin: false })
+        is_due.then_some(Plan { seq: self.snd.iss(), len, syn: true, fin: false })
     }
 
     /// Plans a retransmission. Lost data is sent before new data (RFC 6675 §4), at most a
@@ -107,13 +107,13 @@ impl Connection {
             return None;
         }
         // A device would put the same urgent pointer into every segment of a super-segment.
-        let is_single = self.snd_up.is_some();
-        let segments = if is_single { 1 } else { (super_segment_max / self.snd_mss).max(1) };
+        let is_single = self.snd.up().is_some();
+        let segments = if is_single { 1 } else { (super_segment_max / self.snd.mss()).max(1) };
         let mss = self.data_mss();
         let (seq, len) = self.recovery.as_ref()?.next_lost(segments * mss)?;
         // The peer drops data beyond its window. It does so even if the window has included the
         // data before.
-        let window = self.snd_wnd.saturating_sub(seq.since(self.snd_una));
+        let window = self.snd.wnd().saturating_sub(seq.since(self.snd.una()));
         let len = len.min(window).min(self.quantum());
         let len = if len > mss { len - len % mss } else { len };
         if len == 0 || !self.is_paced_now(cx.now) {
@@ -125,25 +125,26 @@ impl Connection {
     /// Plans a segment with `len` sequence numbers from `seq` on. The last one may be that of the
     /// FIN.
     fn plan_range(&self, seq: Seq, len: u32) -> Plan {
-        let buffered_len = self.send.len().saturating_sub(seq.since(self.send_start));
-        let fin = self.is_closing && len > buffered_len && !is_enabled(Mutant::NeverRetransmitsFin);
+        let buffered_len = self.snd.buffered_from(seq);
+        let fin =
+            self.snd.is_closing() && len > buffered_len && !is_enabled(Mutant::NeverRetransmitsFin);
         Plan { seq, len: len.min(buffered_len), syn: false, fin }
     }
 
     /// Plans a tail loss probe (RFC 8985 §7.3): new data if available, and otherwise the last
     /// segment.
     fn plan_tail_probe(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
-        if !core::mem::take(&mut self.must_probe_tail) || self.outstanding() == 0 {
+        if !core::mem::take(&mut self.must_probe_tail) || self.snd.outstanding() == 0 {
             return None;
         }
-        let unsent = self.send.len().saturating_sub(self.snd_nxt.since(self.send_start));
-        let window = self.snd_wnd.saturating_sub(self.outstanding());
+        let unsent = self.snd.unsent();
+        let window = self.snd.usable_window();
         let len = unsent.min(self.data_mss());
         let plan = if len > 0 && len <= window && self.state.emits_data() {
-            let fin = self.is_closing && len == unsent && window > len;
-            Plan { seq: self.snd_nxt, len, syn: false, fin }
+            let fin = self.snd.is_closing() && len == unsent && window > len;
+            Plan { seq: self.snd.nxt(), len, syn: false, fin }
         } else {
-            let (seq, len) = self.recovery.as_ref()?.tail().filter(|_| self.snd_wnd > 0)?;
+            let (seq, len) = self.recovery.as_ref()?.tail().filter(|_| self.snd.wnd() > 0)?;
             self.plan_range(seq, len.min(self.data_mss()))
         };
         cx.meter.count(Counter::TcpTailProbes);
@@ -156,27 +157,27 @@ impl Connection {
         let stops_at_peer_close =
             is_enabled(Mutant::StopsAtPeerClose) && self.state == State::CloseWait;
         let may_emit = (self.state.emits_data() && !stops_at_peer_close) || self.is_open_early();
-        if !may_emit || self.snd_nxt == self.snd_end() {
+        if !may_emit || self.snd.is_at_end() {
             self.record_limit(0, 0, cx.now);
             return None;
         }
         self.restart_after_idle(cx);
-        let unsent = self.send.len().saturating_sub(self.snd_nxt.since(self.send_start));
-        let window = self.snd_wnd.saturating_sub(self.outstanding());
+        let unsent = self.snd.unsent();
+        let window = self.snd.usable_window();
         let window = if is_enabled(Mutant::IgnoresWindow) { u32::MAX } else { window };
         let usable = window.min(self.recovery().allowance());
         if let Some(len) = self.path_probe_of(unsent.min(usable), cx) {
-            return Some(Plan { seq: self.snd_nxt, len, syn: false, fin: false });
+            return Some(Plan { seq: self.snd.nxt(), len, syn: false, fin: false });
         }
         let len = unsent.min(usable).min(self.quantum());
         let len = self.whole_segments(len, unsent, super_segment_max);
         // A FIN needs no space in the network, so the congestion window does not delay it.
-        let fin = self.is_closing && len == unsent && window > len;
+        let fin = self.snd.is_closing() && len == unsent && window > len;
         if (len == 0 && !fin) || !self.is_worth_sending(len, unsent, fin) {
             self.record_limit(unsent, window, cx.now);
             self.divide_rest_evenly(unsent, window);
             // If nothing is outstanding, only the peer's window can delay the data.
-            if self.outstanding() == 0 && !self.must_probe {
+            if self.snd.outstanding() == 0 && !self.must_probe {
                 self.start_persist_timer(cx.now);
             }
             return None;
@@ -184,13 +185,13 @@ impl Connection {
         if !self.is_paced_now(cx.now) {
             return None;
         }
-        Some(Plan { seq: self.snd_nxt, len, syn: false, fin })
+        Some(Plan { seq: self.snd.nxt(), len, syn: false, fin })
     }
 
     /// Returns the data length of a segment that probes the path, if one is due.
     fn path_probe_of(&mut self, usable: u32, cx: &mut Cx<'_>) -> Option<u32> {
-        let has_search = self.path.is_some() && self.snd_up.is_none() && self.state.emits_data();
-        if !has_search || self.snd_nxt != self.snd_max || !self.is_paced_now(cx.now) {
+        let has_search = self.path.is_some() && self.snd.up().is_none() && self.state.emits_data();
+        if !has_search || self.snd.nxt() != self.snd.max() || !self.is_paced_now(cx.now) {
             return None;
         }
         self.path_probe(usable, cx)
@@ -199,7 +200,7 @@ impl Connection {
     /// Returns the number of bytes that may be sent together.
     fn quantum(&self) -> u32 {
         let pacing = self.recovery.as_ref().map(|recovery| &recovery.pacing);
-        let quantum = pacing.map_or(u64::MAX, |pacing| pacing.quantum(self.snd_mss));
+        let quantum = pacing.map_or(u64::MAX, |pacing| pacing.quantum(self.snd.mss()));
         u32::try_from(quantum).unwrap_or(u32::MAX)
     }
 
@@ -217,9 +218,9 @@ impl Connection {
     /// Records the limit of the sender. `unsent` bytes wait, and `window` bytes of the peer's
     /// window are free.
     fn record_limit(&mut self, unsent: u32, window: u32, now: Instant) {
-        let limit = match (unsent > 0, self.outstanding() > 0) {
+        let limit = match (unsent > 0, self.snd.outstanding() > 0) {
             (false, false) => Limit::Idle,
-            (false, true) if self.send.free_space() == 0 => Limit::SendBuffer,
+            (false, true) if self.snd.is_full() => Limit::SendBuffer,
             (false, true) => Limit::Application,
             (true, _) => self.limit_of(unsent.min(self.data_mss()), window),
         };
@@ -247,11 +248,11 @@ impl Connection {
     /// of the peer's window, and `unsent` is the number of unsent bytes.
     fn divide_rest_evenly(&mut self, unsent: u32, window: u32) {
         let mss = self.data_mss();
-        let max_outstanding = self.outstanding_max();
+        let max_outstanding = self.snd.outstanding_max();
         let is_rest_of_window = window > 0 && window < mss && unsent > window;
-        let is_rest_of_buffer = unsent > 0 && unsent < mss && self.send.free_space() == 0;
-        let is_short_rest = (is_rest_of_window || is_rest_of_buffer) && self.outstanding() > 0;
-        let full = self.snd_mss;
+        let is_rest_of_buffer = unsent > 0 && unsent < mss && self.snd.is_full();
+        let is_short_rest = (is_rest_of_window || is_rest_of_buffer) && self.snd.outstanding() > 0;
+        let full = self.snd.mss();
         if let Some(recovery) = self.recovery.as_mut().filter(|_| is_short_rest) {
             recovery.divide_evenly(max_outstanding, full);
         }
@@ -264,10 +265,10 @@ impl Connection {
         if len <= mss {
             return len;
         }
-        let is_urgent = self.snd_up.is_some_and(|up| up.is_after(self.snd_nxt));
+        let is_urgent = self.snd.up().is_some_and(|up| up.is_after(self.snd.nxt()));
         // A device would report the reduced window in every segment of a super-segment.
         let is_single = is_urgent || self.ecn.must_send_cwr;
-        let segments = if is_single { 1 } else { (super_segment_max / self.snd_mss).max(1) };
+        let segments = if is_single { 1 } else { (super_segment_max / self.snd.mss()).max(1) };
         let full_len = len.min(segments * mss);
         let may_end_short = full_len == unsent && !self.profile.nagle;
         let is_long = full_len > mss;
@@ -279,21 +280,22 @@ impl Connection {
     fn is_worth_sending(&self, len: u32, unsent: u32, fin: bool) -> bool {
         // In the answer to a SYN with early data, only the local SYN is outstanding. It does not
         // count as a small segment.
-        let is_first_early_data = self.is_open_early() && self.snd_nxt == self.send_start;
-        let may_be_small = !self.profile.nagle || self.outstanding() == 0 || is_first_early_data;
-        let is_urgent = self.snd_up.is_some_and(|up| up.is_after(self.snd_nxt));
+        let is_first_early_data = self.is_open_early() && self.snd.nxt() == self.snd.start();
+        let may_be_small =
+            !self.profile.nagle || self.snd.outstanding() == 0 || is_first_early_data;
+        let is_urgent = self.snd.up().is_some_and(|up| up.is_after(self.snd.nxt()));
         (len == unsent && may_be_small)
             || len >= self.data_mss()
             || fin
-            || self.snd_nxt.is_before(self.snd_max)
+            || self.snd.nxt().is_before(self.snd.max())
             || (len == unsent && is_urgent)
-            || (len >= self.snd_wnd_max / 2 && may_be_small)
+            || (len >= self.snd.wnd_max() / 2 && may_be_small)
     }
 
     /// Limits the window after an idle time of one timeout, because it no longer reflects the state
     /// of the network (RFC 5681 §4.1).
     fn restart_after_idle(&mut self, cx: &Cx<'_>) {
-        if self.snd_max == self.snd_una && cx.now - self.last_sent_at > self.rtt.rto() {
+        if self.snd.is_all_acknowledged() && cx.now - self.last_sent_at > self.rtt.rto() {
             self.recovery().window.restart_after_idle();
         }
     }
@@ -302,12 +304,12 @@ impl Connection {
     /// allows, or the FIN.
     fn plan_probe(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
         let is_due = core::mem::take(&mut self.must_probe) && self.state.emits_data();
-        if !is_due || self.snd_nxt == self.snd_end() || self.outstanding() > 0 {
+        if !is_due || self.snd.is_at_end() || self.snd.outstanding() > 0 {
             return None;
         }
-        let unsent = self.send.len().saturating_sub(self.snd_nxt.since(self.send_start));
-        let len = unsent.min(self.snd_wnd.max(1)).min(self.data_mss());
-        if self.snd_wnd == 0 {
+        let unsent = self.snd.unsent();
+        let len = unsent.min(self.snd.wnd().max(1)).min(self.data_mss());
+        if self.snd.wnd() == 0 {
             cx.meter.count(Counter::TcpWindowProbes);
             self.statistics.window_probes += 1;
             self.timers.persist_backoffs += 1;
@@ -315,7 +317,7 @@ impl Connection {
             self.timers.persist = None;
             self.start_persist_timer(cx.now);
         }
-        Some(Plan { seq: self.snd_nxt, len, syn: false, fin: unsent == 0 })
+        Some(Plan { seq: self.snd.nxt(), len, syn: false, fin: unsent == 0 })
     }
 
     /// Plans a keep-alive probe: a segment without data whose sequence number is before the peer's
@@ -326,22 +328,17 @@ impl Connection {
         }
         cx.meter.count(Counter::TcpKeepAlives);
         self.statistics.keep_alive_probes += 1;
-        Some(Plan { seq: self.snd_una - 1, len: 0, syn: false, fin: false })
+        Some(Plan { seq: self.snd.una() - 1, len: 0, syn: false, fin: false })
     }
 
     fn plan_acknowledgment(&self) -> Option<Plan> {
         let is_ack_pending = self.pending_ack == PendingAck::Now;
-        is_ack_pending.then(|| Plan { seq: self.acceptable_seq(), len: 0, syn: false, fin: false })
-    }
-
-    /// Returns the sequence number for a segment without data: the end of the sent data, but at
-    /// most the right edge of the peer's window. The peer rejects sequence numbers beyond that
-    /// edge. The sent data may extend beyond the edge after a window probe, or if the window has
-    /// shrunk.
-    pub(super) fn acceptable_seq(&self) -> Seq {
-        // A SYN is sent before there is a window.
-        let edge = (self.snd_una + self.snd_wnd).max(self.send_start);
-        self.snd_max.min(edge)
+        is_ack_pending.then(|| Plan {
+            seq: self.snd.acceptable_seq(),
+            len: 0,
+            syn: false,
+            fin: false,
+        })
     }
 
     /// Returns the window field. It is rounded up, so that the right edge does not move left. It is
@@ -356,7 +353,7 @@ impl Connection {
     fn seal_syn(&mut self, plan: Plan, cx: &mut Cx<'_>) -> Outgoing {
         let is_answer = self.state == State::SynReceived;
         let has_extension = |offered: bool| self.profile.extensions && (offered || !is_answer);
-        let scales = has_extension(self.rcv_shift > 0 || self.snd_shift > 0);
+        let scales = has_extension(self.rcv_shift > 0 || self.snd.shift() > 0);
         let stamps = self.profile.timestamps && has_extension(self.ts_recent.is_some());
         let stamped = || {
             let no_timestamp = Stamp::new(0);
@@ -417,8 +414,8 @@ impl Connection {
         self.rcv_adv = self.rcv_adv.max(right_edge);
         // RFC 3168 §6.1.6: a window probe MUST NOT be ECN-capable, because its loss is not
         // detected.
-        let is_probe = self.snd_wnd == 0;
-        let is_new = plan.len > 0 && !is_probe && !plan.seq.is_before(self.snd_max);
+        let is_probe = self.snd.wnd() == 0;
+        let is_new = plan.len > 0 && !is_probe && !plan.seq.is_before(self.snd.max());
         let urgent = self.urgent_pointer(plan, cx);
         let flags = self.flags(plan, urgent, is_new);
         let is_probe = is_new && self.is_path_probe(plan.seq);
@@ -438,7 +435,7 @@ impl Connection {
         self.count_acknowledgment(plan, cx);
         self.sent(plan, cx);
         let is_shifted = is_enabled(Mutant::RetransmitsShiftedData) && !is_new && plan.len > 0;
-        let offset = plan.seq.since(self.send_start) + u32::from(is_shifted);
+        let offset = self.snd.offset_of(plan.seq) + u32::from(is_shifted);
         let is_long = plan.len > mss && !is_probe;
         let segment_size = if is_long { u16::try_from(mss).unwrap_or(0) } else { 0 };
         // RFC 3168 §6.1.5: retransmissions and segments without data must not be ECN-capable.
@@ -453,7 +450,7 @@ impl Connection {
     fn flags(&mut self, plan: Plan, urgent: u16, is_new: bool) -> Flags {
         let mut flags = Flags::ACK;
         // PSH marks the last byte that the user has provided (RFC 9293 §3.9.1.2).
-        if plan.len > 0 && plan.seq + plan.len == self.send_start + self.send.len() {
+        if plan.len > 0 && self.snd.is_end_of_data(plan.seq + plan.len) {
             flags = flags.with(Flags::PSH);
         }
         if plan.fin {
@@ -475,7 +472,7 @@ impl Connection {
     /// needs are sent in segments where they take no space from the data.
     fn options_of(&mut self, len: u32, has_blocks: bool, cx: &Cx<'_>) -> Options {
         let mut options = self.options(cx.now);
-        if self.must_send_user_timeout && !has_blocks && len + 4 <= self.snd_mss {
+        if self.must_send_user_timeout && !has_blocks && len + 4 <= self.snd.mss() {
             self.must_send_user_timeout = false;
             options.user_timeout = self.profile.user_timeout.option();
         }
@@ -484,7 +481,7 @@ impl Connection {
 
     /// Returns the offset of the byte after the urgent data, or 0 if there is none (MUST-62).
     fn urgent_pointer(&self, plan: Plan, cx: &mut Cx<'_>) -> u16 {
-        let Some(up) = self.snd_up.filter(|up| up.is_after(plan.seq)) else { return 0 };
+        let Some(up) = self.snd.up().filter(|up| up.is_after(plan.seq)) else { return 0 };
         cx.meter.count(Counter::TcpUrgentOut);
         u16::try_from(up.since(plan.seq)).unwrap_or(u16::MAX)
     }
@@ -508,10 +505,10 @@ impl Connection {
     fn sent(&mut self, plan: Plan, cx: &mut Cx<'_>) {
         let len = plan.seg_len();
         let end = plan.seq + plan.seg_len();
-        let is_retransmission = len > 0 && plan.seq.is_before(self.snd_max);
+        let is_retransmission = len > 0 && plan.seq.is_before(self.snd.max());
         self.statistics.segments_out += 1;
         if is_retransmission {
-            let segments = u64::from(len.div_ceil(self.snd_mss));
+            let segments = u64::from(len.div_ceil(self.snd.mss()));
             cx.meter.add(Counter::TcpRetransmissions, segments);
             self.statistics.retransmissions += segments;
             self.path_sent_again(plan.seq, end, cx.now);
@@ -527,17 +524,17 @@ impl Connection {
         }
         self.last_sent_at = cx.now;
         let was_held_up = core::mem::take(&mut self.timers.is_held_up);
-        self.snd_max = self.snd_max.max(end);
-        let is_first_unacknowledged = plan.seq == self.snd_una;
+        self.snd.sent_up_to(end);
+        let is_first_unacknowledged = plan.seq == self.snd.una();
         if plan.syn {
             // After a retransmitted SYN, early data may be outstanding.
-            self.snd_nxt = if self.is_open_early() { self.snd_nxt.max(end) } else { end };
-        } else if plan.seq != self.snd_nxt {
+            self.snd.set_nxt(if self.is_open_early() { self.snd.nxt().max(end) } else { end });
+        } else if plan.seq != self.snd.nxt() {
             self.recovery().sent_again(plan.seq, len, cx.now);
-        } else if self.snd_wnd > 0 {
+        } else if self.snd.wnd() > 0 {
             // Data in a window probe is not counted as sent until it is acknowledged.
             self.recovery().sent(len, cx.now);
-            self.snd_nxt = end;
+            self.snd.set_nxt(end);
         }
         let restarts_timer = (is_retransmission || was_held_up) && is_first_unacknowledged;
         if self.timers.retransmit.is_none() || plan.syn || restarts_timer {
