@@ -158,7 +158,7 @@ impl Connection {
     /// Enters ESTABLISHED: the local SYN is acknowledged.
     fn enter_established(&mut self, cx: &mut Cx<'_>) {
         self.state = if self.snd.is_closing() { State::FinWait1 } else { State::Established };
-        self.timers.retransmitting = None;
+        self.timers.retransmitted();
         self.soft_error = None;
         self.starts_with_one_segment = self.rtt.backoffs() > 1;
         if self.rtt.backoffs() > 0 {
@@ -353,7 +353,7 @@ impl Connection {
         let data = self.snd.acknowledge(ack);
         self.statistics.bytes_acknowledged += u64::from(data);
         self.soft_error = None;
-        self.timers.retransmitting = None;
+        self.timers.retransmitted();
         if data > 0 {
             self.push_event(Event::Writable);
         }
@@ -393,7 +393,7 @@ impl Connection {
             self.restart_retransmit_timer(cx.now);
         }
         let Some(recovery) = &mut self.recovery else { return };
-        recovery.start_probe_timer(self.rtt.srtt(), self.timers.retransmit, cx.now);
+        recovery.start_probe_timer(self.rtt.srtt(), self.timers.retransmit(), cx.now);
         if self.profile.pacing {
             recovery.set_pace(self.rtt.srtt());
         }
@@ -546,9 +546,7 @@ impl Connection {
         let window = self.snd.window_of(arrival.header.window);
         self.snd.set_window(window, arrival.header.seq, arrival.header.ack);
         if window > 0 {
-            self.timers.persist = None;
-            self.timers.persist_backoffs = 0;
-            self.timers.probing_since = None;
+            self.timers.window_opened();
         }
     }
 

@@ -110,7 +110,7 @@ impl Connection {
         if self.state != State::Closed {
             // The current time is unknown in this function. The timer is therefore set when it is
             // first checked.
-            self.timers.released = Some(Instant::ZERO);
+            self.timers.limit_released(None);
         }
     }
 

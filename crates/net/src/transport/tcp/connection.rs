@@ -13,7 +13,7 @@ use super::sack::{MAX_BLOCKS, SackList};
 use super::send_variables::SendVariables;
 use super::seq::Seq;
 use super::status::{CloseReason, Event, Statistics};
-use super::timeouts::Timers;
+use super::timers::Timers;
 use crate::internet::icmp::ErrorKind;
 use crate::time::{Duration, Instant, LocalClock, RemoteClock, Stamp};
 use alloc::boxed::Box;
@@ -201,10 +201,6 @@ pub(super) struct Connection {
     pub(super) must_probe_tail: bool,
     /// Whether the segment under construction is a tail loss probe.
     pub(super) is_tail_probe: bool,
-    /// Whether a window probe is due: the window is too small, and the persist timer has expired.
-    pub(super) must_probe: bool,
-    /// Whether a keep-alive probe is due.
-    pub(super) must_keep_alive: bool,
     /// Whether the layer below should try another route, because R1 timeouts have expired
     /// (MUST-20).
     pub(super) suspects_route: bool,
@@ -274,8 +270,6 @@ impl Connection {
             pending_duplicate_acks: 0,
             must_probe_tail: false,
             is_tail_probe: false,
-            must_probe: false,
-            must_keep_alive: false,
             suspects_route: false,
             peer_timeout: None,
             must_send_user_timeout: false,
@@ -479,7 +473,7 @@ impl Connection {
     /// Ends the connection.
     pub(super) fn end(&mut self, close_reason: CloseReason) {
         self.state = State::Closed;
-        self.timers = Timers::default();
+        self.timers.stop_all();
         self.sack = None;
         self.tuning = None;
         self.pending_ack = PendingAck::Nothing;
@@ -492,10 +486,7 @@ impl Connection {
         self.state = State::TimeWait;
         self.sack = None;
         self.tuning = None;
-        self.timers.retransmit = None;
-        self.timers.persist = None;
-        self.timers.released = None;
-        self.timers.time_wait = Some(now + TIME_WAIT);
+        self.timers.start_time_wait(now + TIME_WAIT);
     }
 }
 

@@ -69,6 +69,7 @@ mod table;
 mod tests;
 mod time_wait;
 mod timeouts;
+mod timers;
 mod transmit;
 mod user_timeout;
 

@@ -89,7 +89,7 @@ impl Slot {
         let is_plain = connection.state == State::Established && self.half_open_on.is_none();
         let has_reported_all = connection.pending_events == 0 || self.is_in_event_queue;
         let is_timed = self.deadline.is_some() && !self.is_held_up;
-        let has_window = connection.timers.probing_since.is_none();
+        let has_window = connection.timers.probing_since().is_none();
         let has_no_position = self.starved_position.is_none() && self.time_wait_position.is_none();
         is_plain
             && has_reported_all
@@ -237,7 +237,7 @@ impl Table {
     /// is long enough for an eviction.
     pub(super) fn longest_starved(&self, now: Instant) -> Option<ConnectionId> {
         let id = self.starved.oldest().and_then(|index| self.id(index))?;
-        let since = self.get(id).ok()?.timers.probing_since?;
+        let since = self.get(id).ok()?.timers.probing_since()?;
         (now - since >= MIN_STARVED_TIME).then_some(id)
     }
 
@@ -348,7 +348,7 @@ impl Table {
         }
         let is_in_time_wait = connection.state == State::TimeWait;
         self.in_time_wait.update(&mut slot.time_wait_position, id.slot, is_in_time_wait);
-        let is_starved = connection.timers.probing_since.is_some();
+        let is_starved = connection.timers.probing_since().is_some();
         self.starved.update(&mut slot.starved_position, id.slot, is_starved);
         let is_on_output = slot.is_on_output;
         if !is_closed && !is_on_output {

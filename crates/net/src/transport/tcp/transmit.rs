@@ -76,7 +76,8 @@ impl Connection {
     /// second one.
     pub(super) fn has_sent_all(&mut self, cx: &mut Cx<'_>) -> bool {
         let is_at_end = self.state.emits_data() && self.snd.is_at_end();
-        let is_probe_due = self.must_probe_tail || self.must_probe || self.must_keep_alive;
+        let is_probe_due =
+            self.must_probe_tail || self.timers.must_probe() || self.timers.must_keep_alive();
         let has_lost_data = self.recovery.as_ref().is_some_and(|recovery| recovery.has_lost());
         let is_ack_pending = self.pending_ack == PendingAck::Now;
         if !is_at_end || is_probe_due || has_lost_data || is_ack_pending || self.must_abort {
@@ -177,7 +178,7 @@ impl Connection {
             self.record_limit(unsent, window, cx.now);
             self.divide_rest_evenly(unsent, window);
             // If nothing is outstanding, only the peer's window can delay the data.
-            if self.snd.outstanding() == 0 && !self.must_probe {
+            if self.snd.outstanding() == 0 && !self.timers.must_probe() {
                 self.start_persist_timer(cx.now);
             }
             return None;
@@ -207,12 +208,13 @@ impl Connection {
     /// Returns whether pacing allows data to be sent now. If not, starts its timer.
     fn is_paced_now(&mut self, now: Instant) -> bool {
         let Some(recovery) = &mut self.recovery else { return true };
-        self.timers.pace = recovery.pacing.next_at(now);
-        if self.timers.pace.is_some() {
+        let next_at = recovery.pacing.next_at(now);
+        self.timers.set_pace(next_at);
+        if next_at.is_some() {
             recovery.limits.set(Limit::Pacing, now);
             recovery.record_limit(true);
         }
-        self.timers.pace.is_none()
+        next_at.is_none()
     }
 
     /// Records the limit of the sender. `unsent` bytes wait, and `window` bytes of the peer's
@@ -303,7 +305,7 @@ impl Connection {
     /// Plans a window probe (RFC 9293 §3.8.6.1, MUST-36): one byte, the data that a small window
     /// allows, or the FIN.
     fn plan_probe(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
-        let is_due = core::mem::take(&mut self.must_probe) && self.state.emits_data();
+        let is_due = self.timers.take_probe() && self.state.emits_data();
         if !is_due || self.snd.is_at_end() || self.snd.outstanding() > 0 {
             return None;
         }
@@ -312,9 +314,7 @@ impl Connection {
         if self.snd.wnd() == 0 {
             cx.meter.count(Counter::TcpWindowProbes);
             self.statistics.window_probes += 1;
-            self.timers.persist_backoffs += 1;
-            self.timers.probing_since.get_or_insert(cx.now);
-            self.timers.persist = None;
+            self.timers.probe_sent(cx.now);
             self.start_persist_timer(cx.now);
         }
         Some(Plan { seq: self.snd.nxt(), len, syn: false, fin: unsent == 0 })
@@ -323,7 +323,7 @@ impl Connection {
     /// Plans a keep-alive probe: a segment without data whose sequence number is before the peer's
     /// window. Any peer that has the connection answers it (RFC 9293 §3.8.4, SHLD-12).
     fn plan_keep_alive(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
-        if !core::mem::take(&mut self.must_keep_alive) {
+        if !self.timers.take_keep_alive() {
             return None;
         }
         cx.meter.count(Counter::TcpKeepAlives);
@@ -523,7 +523,7 @@ impl Connection {
             return;
         }
         self.last_sent_at = cx.now;
-        let was_held_up = core::mem::take(&mut self.timers.is_held_up);
+        let was_held_up = self.timers.replace_held_up(false);
         self.snd.sent_up_to(end);
         let is_first_unacknowledged = plan.seq == self.snd.una();
         if plan.syn {
@@ -537,14 +537,14 @@ impl Connection {
             self.snd.set_nxt(end);
         }
         let restarts_timer = (is_retransmission || was_held_up) && is_first_unacknowledged;
-        if self.timers.retransmit.is_none() || plan.syn || restarts_timer {
+        if self.timers.retransmit().is_none() || plan.syn || restarts_timer {
             self.restart_retransmit_timer(cx.now);
         }
         if core::mem::take(&mut self.is_tail_probe) {
             self.recovery().tail_probe_sent(is_retransmission);
         }
         if let Some(recovery) = &mut self.recovery {
-            recovery.start_probe_timer(self.rtt.srtt(), self.timers.retransmit, cx.now);
+            recovery.start_probe_timer(self.rtt.srtt(), self.timers.retransmit(), cx.now);
         }
     }
 }
