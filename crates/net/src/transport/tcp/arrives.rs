@@ -181,11 +181,11 @@ impl Connection {
         let is_repeated = self.state == State::SynReceived
             && arrival.has(Flags::SYN)
             && !arrival.has(Flags::RST)
-            && arrival.header.seq == self.irs;
+            && arrival.header.seq == self.rcv.irs();
         if is_repeated {
             // The window of a SYN is never scaled (RFC 7323 §2.2).
             arrival.header.window >>= self.snd.shift();
-            arrival.header.seq = self.irs + 1;
+            arrival.header.seq = self.rcv.irs() + 1;
             arrival.header.flags = arrival.header.flags.without(Flags::SYN);
             self.pending_ack = PendingAck::Now;
         }
@@ -215,21 +215,11 @@ impl Connection {
     fn check_sequence(&mut self, arrival: &mut Arrival<'_>, cx: &mut Cx<'_>) -> Check {
         let seq = arrival.header.seq;
         let len = arrival.seg_len();
-        let window = self.rcv_wnd();
-        let is_acceptable = match (len, window) {
-            // MUST-66: if the window is zero, the control bits of a segment are still processed.
-            (_, 0) => seq == self.rcv_nxt,
-            (0, window) => seq.is_in_window(self.rcv_nxt, window),
-            (len, window) => {
-                seq.is_in_window(self.rcv_nxt, window)
-                    || (seq + (len - 1)).is_in_window(self.rcv_nxt, window)
-            }
-        };
-        if is_acceptable {
+        if self.rcv.is_acceptable(seq, len) {
             return Continue(());
         }
         cx.meter.count(Counter::TcpOutsideWindow);
-        let is_last = arrival.has(Flags::FIN) && arrival.header.seq + len == self.rcv_nxt;
+        let is_last = arrival.has(Flags::FIN) && arrival.header.seq + len == self.rcv.nxt();
         if arrival.has(Flags::RST) {
             cx.meter.count(Counter::TcpResetsIgnored);
         } else if self.state == State::TimeWait && is_last {
@@ -243,7 +233,7 @@ impl Connection {
             if arrival.header.seq + len == self.last_ack_sent && self.is_plausible(arrival) {
                 self.record_timestamp(arrival, cx.now);
             }
-            self.record_duplicate(arrival.header.seq, arrival.data_end().min(self.rcv_nxt));
+            self.record_duplicate(arrival.header.seq, arrival.data_end().min(self.rcv.nxt()));
             self.pending_ack = PendingAck::Now;
         } else {
             // The rate limit of challenges prevents an endless exchange of acknowledgments between
@@ -276,7 +266,7 @@ impl Connection {
         }
         if self.state == State::TimeWait || is_enabled(Mutant::IgnoresReset) {
             cx.meter.count(Counter::TcpResetsIgnored);
-        } else if arrival.header.seq != self.rcv_nxt {
+        } else if arrival.header.seq != self.rcv.nxt() {
             cx.meter.count(Counter::TcpResetsIgnored);
             self.challenge(cx);
         } else {
@@ -573,7 +563,7 @@ impl Connection {
     /// Answers a segment in TIME-WAIT. A peer that continues to send gets an acknowledgment with
     /// the current sequence numbers.
     fn check_time_wait(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) -> Check {
-        let continues_sending = arrival.seg_len() > 0 || arrival.header.seq != self.rcv_nxt;
+        let continues_sending = arrival.seg_len() > 0 || arrival.header.seq != self.rcv.nxt();
         if self.state != State::TimeWait || !continues_sending {
             return Continue(());
         }
@@ -589,10 +579,8 @@ impl Connection {
             return;
         }
         let up = arrival.header.seq + u32::from(arrival.header.urgent);
-        let is_new = up.is_after(self.rcv_nxt) && self.rcv_up.is_none_or(|old| up.is_after(old));
-        if is_new {
+        if self.rcv.set_urgent(up) {
             cx.meter.count(Counter::TcpUrgentIn);
-            self.rcv_up = Some(up);
             self.push_event(Event::Urgent);
         }
     }
@@ -613,24 +601,24 @@ impl Connection {
             self.end(CloseReason::Reset);
             return Break(Answer::Reset);
         }
-        let offset = arrival.header.seq.since(self.rcv_nxt) as usize;
+        let offset = arrival.header.seq.since(self.rcv.nxt()) as usize;
         let len = arrival.data.len();
-        let window = (self.rcv_wnd() as usize).saturating_sub(offset);
+        let window = (self.rcv.wnd() as usize).saturating_sub(offset);
         let in_window = arrival.data.get(..window.min(len)).unwrap_or_default();
         let early = self.early_duplicate(offset, in_window.len()).filter(|_| !has_old_data);
         if let Some((start, end)) = early {
             self.record_duplicate(start, end);
         }
-        let had_early = self.receive.has_early();
+        let had_early = self.rcv.buffer().has_early();
         // Data before a FIN is copied. Data in a kept packet would become readable only after
         // `check_fin`.
-        let is_last = arrival.has(Flags::FIN) || self.rcv_fin.is_some();
+        let is_last = arrival.has(Flags::FIN) || self.rcv.has_early_fin();
         let may_keep = arrival.may_keep && !is_last;
-        let newly_readable = if may_keep && self.receive.would_keep(offset, in_window.len()) {
+        let newly_readable = if may_keep && self.rcv.buffer().would_keep(offset, in_window.len()) {
             arrival.kept = Some((whole_len - len, in_window.len()));
             in_window.len()
         } else {
-            self.receive.put(offset, in_window, cx.meter)
+            self.rcv.put(offset, in_window, cx.meter)
         };
         if offset > 0 {
             cx.meter.count(Counter::TcpOutOfOrder);
@@ -642,7 +630,7 @@ impl Connection {
                     MAX_DUPLICATE_ACKS.min(self.pending_duplicate_acks + 1);
             }
         }
-        self.rcv_nxt = self.rcv_nxt + u32::try_from(newly_readable).unwrap_or(0);
+        self.rcv.advance(newly_readable);
         self.statistics.bytes_in += newly_readable as u64;
         if newly_readable > 0 {
             self.push_event(Event::Readable);
@@ -688,13 +676,13 @@ impl Connection {
         if arrival.has(Flags::FIN) && self.state.expects_data() {
             // A legitimate peer never changes the position of its FIN. The position of a forged FIN
             // is replaced here.
-            self.rcv_fin = Some(arrival.data_end());
+            self.rcv.set_fin(arrival.data_end());
             self.pending_ack = PendingAck::Now;
         }
-        if is_enabled(Mutant::AcceptsFinBeforeMissingData) && self.rcv_fin.is_some() {
-            self.rcv_fin = Some(self.rcv_nxt);
+        if is_enabled(Mutant::AcceptsFinBeforeMissingData) && self.rcv.has_early_fin() {
+            self.rcv.set_fin(self.rcv.nxt());
         }
-        if self.rcv_fin != Some(self.rcv_nxt) {
+        if !self.rcv.is_fin_next() {
             return;
         }
         match self.state {
@@ -705,14 +693,7 @@ impl Connection {
             State::FinWait2 => self.enter_time_wait(cx.now),
             _ => return,
         }
-        // No data follows the FIN, so no byte after it can be urgent.
-        self.rcv_up = self.rcv_up.map(|up| up.min(self.rcv_nxt));
-        // A FIN takes no space in the buffer, so the window stays the same.
-        self.rcv_nxt = self.rcv_nxt + 1;
-        self.rcv_adv = self.rcv_adv + 1;
-        self.rcv_fin = None;
-        self.peer_closed = true;
-        self.forget_read_urgent();
+        self.rcv.accept_fin();
         self.push_event(Event::PeerClosed);
     }
 

@@ -5,7 +5,6 @@ use super::congestion_window::initial_window;
 use super::connection::{Connection, PendingAck, State, send_limit};
 use super::idle_state::RecoveryForm;
 use super::profile::Profile;
-use super::seq::Seq;
 use super::status::{CloseReason, Status};
 use crate::packet::Packet;
 use crate::time::Instant;
@@ -51,8 +50,7 @@ impl Connection {
 
     /// RECEIVE: removes `count` bytes that the user has read, and moves their packets to `spent`.
     pub(super) fn consume(&mut self, count: usize, spent: &mut Vec<Packet>) {
-        self.receive.consume(count, spent);
-        self.forget_read_urgent();
+        self.rcv.consume(count, spent);
         self.schedule_window_update();
     }
 
@@ -64,21 +62,6 @@ impl Connection {
             self.pending_ack = PendingAck::Now;
         }
         is_delayed
-    }
-
-    /// Returns the number of bytes from the next unread byte to the end of the urgent data.
-    pub(super) fn urgent_ahead(&self) -> Option<usize> {
-        self.rcv_up.map(|up| up.since(self.read_up_to()) as usize)
-    }
-
-    /// Clears the urgent pointer once all urgent data is read.
-    pub(super) fn forget_read_urgent(&mut self) {
-        self.rcv_up = self.rcv_up.filter(|up| up.is_after(self.read_up_to()));
-    }
-
-    pub(super) fn read_up_to(&self) -> Seq {
-        let unread = u32::try_from(self.receive.readable()).unwrap_or(0);
-        self.rcv_nxt - unread - u32::from(self.peer_closed)
     }
 
     /// CLOSE: a FIN follows the queued data; receiving continues.
@@ -102,7 +85,7 @@ impl Connection {
     pub(super) fn release(&mut self) {
         let is_open =
             self.state.expects_data() || self.state == State::CloseWait || self.is_open_early();
-        self.must_abort = is_open && self.receive.readable() > 0;
+        self.must_abort = is_open && self.rcv.buffer().readable() > 0;
         if !self.must_abort {
             self.close();
         }
@@ -120,7 +103,7 @@ impl Connection {
             local: self.ends.local,
             remote: self.ends.remote,
             seq: self.snd.acceptable_seq(),
-            ack: Some(self.rcv_nxt),
+            ack: Some(self.rcv.nxt()),
             options: self.options(now),
         };
         let resets_peer = !matches!(self.state, State::SynSent | State::TimeWait | State::Closed);
@@ -139,15 +122,15 @@ impl Connection {
             close_reason: self.close_reason,
             soft_error: self.soft_error,
             send_window: self.snd.wnd(),
-            receive_window: self.rcv_wnd(),
+            receive_window: self.rcv.wnd(),
             congestion: self.profile.congestion,
             congestion_window: window.unwrap_or_else(|| initial_window(self.snd.mss())),
             slow_start_threshold: (threshold < u32::MAX).then_some(threshold),
             send_mss: self.snd.mss(),
             send_queue: self.snd.buffered_len(),
-            receive_queue: self.receive.readable(),
+            receive_queue: self.rcv.buffer().readable(),
             send_buffer: self.snd.limit(),
-            receive_buffer: self.receive.window(),
+            receive_buffer: self.rcv.buffer().window(),
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar(),
             rto: self.rtt.rto(),

@@ -5,8 +5,8 @@ use super::header::{Flags, Header, Options};
 use super::idle_state::{IdleState, RecoveryForm};
 use super::path_search::PathSearch;
 use super::profile::{Profile, SendLimit, WindowUpdate};
-use super::receive_buffer::ReceiveBuffer;
 use super::receive_tuning::ReceiveTuning;
+use super::receive_variables::ReceiveVariables;
 use super::recovery::Recovery;
 use super::rtt::RttEstimator;
 use super::sack::{MAX_BLOCKS, SackList};
@@ -154,19 +154,9 @@ pub(super) struct Connection {
 
     pub(super) snd: SendVariables,
 
-    pub(super) irs: Seq,
-    pub(super) rcv_nxt: Seq,
-    /// Right edge of the window advertised to the peer.
-    pub(super) rcv_adv: Seq,
-    pub(super) rcv_up: Option<Seq>,
-    pub(super) rcv_shift: u8,
-    pub(super) receive: ReceiveBuffer,
+    pub(super) rcv: ReceiveVariables,
     /// Allocated when the connection has received enough data to need a larger window.
     pub(super) tuning: Option<Box<ReceiveTuning>>,
-    /// Sequence number of the peer's FIN, if it arrived before all the data.
-    pub(super) rcv_fin: Option<Seq>,
-    /// Whether `rcv_nxt` is after the peer's FIN.
-    pub(super) peer_closed: bool,
     /// Number of data bytes received since the last acknowledgment was sent.
     pub(super) unacknowledged: u32,
 
@@ -237,21 +227,13 @@ impl Connection {
         let shift = if profile.extensions { shift_for(profile.receive_window.limit()) } else { 0 };
         let mss = u32::from(DEFAULT_MSS);
         let send_limit = send_limit(&profile, mss);
-        let receive = ReceiveBuffer::new(profile.receive_window.start(), shift);
         Self {
             ends,
             state,
             is_passive: false,
             snd: SendVariables::new(iss, mss, send_limit),
-            irs: Seq(0),
-            rcv_nxt: Seq(0),
-            rcv_adv: Seq(0),
-            rcv_up: None,
-            rcv_shift: shift,
-            receive,
+            rcv: ReceiveVariables::new(profile.receive_window.start(), shift),
             tuning: None,
-            rcv_fin: None,
-            peer_closed: false,
             unacknowledged: 0,
             ts_recent: None,
             ts_recent_at: now,
@@ -301,19 +283,19 @@ impl Connection {
 
     /// Processes the peer's SYN: its sequence number, its options and its window.
     pub(super) fn synchronize(&mut self, syn: &Header) {
-        self.irs = syn.seq;
-        self.rcv_nxt = syn.seq + 1;
-        let window = u32::try_from(self.receive.window()).unwrap_or(u32::MAX);
-        self.rcv_adv = self.rcv_nxt + window.min(0xFFFF);
+        self.rcv.synchronize(syn.seq);
         match (self.profile.extensions, syn.options.window_scale) {
             (true, Some(shift)) => self.snd.set_shift(shift),
-            _ => self.rcv_shift = 0,
+            _ => {
+                self.snd.set_shift(0);
+                self.rcv.disable_scaling();
+            }
         }
         let may_stamp = self.profile.extensions && self.profile.timestamps;
         let offered = syn.options.peer_timestamps().filter(|_| may_stamp);
         self.ts_recent = offered.map(|(value, _)| value);
         self.record_user_timeout(syn);
-        self.last_ack_sent = self.rcv_nxt;
+        self.last_ack_sent = self.rcv.nxt();
         let default_mss = Self::default_mss(self.ends.remote.ip());
         let peer_mss = syn.options.mss.unwrap_or(default_mss).max(MIN_MSS);
         let options = if self.ts_recent.is_some() { 12 } else { 0 };
@@ -363,21 +345,16 @@ impl Connection {
             self.recovery = None;
             self.tuning = None;
             self.snd.shrink();
-            self.receive.shrink();
+            self.rcv.shrink();
         }
         self.recovery.is_none()
-    }
-
-    /// Returns the unused part of the window that was last advertised to the peer.
-    pub(super) fn rcv_wnd(&self) -> u32 {
-        if self.rcv_adv.is_after(self.rcv_nxt) { self.rcv_adv.since(self.rcv_nxt) } else { 0 }
     }
 
     /// Returns the window to advertise now. It is never less than before. It is increased only if
     /// the increase is worth a segment (RFC 9293 §3.8.6.2.2, MUST-39).
     pub(super) fn window_to_offer(&self) -> u32 {
-        let (capacity, growth) = self.window_growth();
-        let window = self.rcv_wnd();
+        let (capacity, growth) = self.rcv.window_growth();
+        let window = self.rcv.wnd();
         // If the window is small, and a segment is sent anyway, the window may advance by one
         // segment. The peer may shorten its segments slightly to fill a small window evenly.
         let allows_one_segment = self.has_small_window()
@@ -388,25 +365,15 @@ impl Connection {
         if is_worth_it { window + growth } else { window }
     }
 
-    /// Returns the maximum window, and the difference between its free part and the advertised
-    /// window.
-    fn window_growth(&self) -> (u32, u32) {
-        let capacity = u32::try_from(self.receive.window()).unwrap_or(u32::MAX);
-        // The window field cannot express more. The excess would always look like growth.
-        let capacity = capacity.min(0xFFFF << self.rcv_shift);
-        let unread = u32::try_from(self.receive.readable()).unwrap_or(u32::MAX);
-        (capacity, capacity.saturating_sub(unread).saturating_sub(self.rcv_wnd()))
-    }
-
     /// Returns whether to advertise a window of `capacity` that has grown by `growth`.
     fn is_window_update_due(&self, growth: u32, capacity: u32) -> bool {
         match self.profile.window_update {
             // Without the second condition, an application that reads single bytes would cause an
             // update of a zero window for each byte.
             WindowUpdate::HalfUsed => {
-                self.rcv_wnd() <= capacity / 2 && growth >= self.snd.mss().min(capacity / 2)
+                self.rcv.wnd() <= capacity / 2 && growth >= self.snd.mss().min(capacity / 2)
             }
-            WindowUpdate::UsedUp => self.rcv_wnd() < self.snd.mss().min(capacity / 4),
+            WindowUpdate::UsedUp => self.rcv.wnd() < self.snd.mss().min(capacity / 4),
             WindowUpdate::AsRead => true,
             WindowUpdate::TwoSegments => growth >= (2 * self.snd.mss()).min(capacity / 2),
         }
@@ -415,12 +382,12 @@ impl Connection {
     /// Returns whether the receive window has only a few segments. If an acknowledgment waited for
     /// a second segment, a large part of such a window would be unused.
     pub(super) fn has_small_window(&self) -> bool {
-        self.receive.window() < SMALL_WINDOW_SEGMENTS * self.snd.mss() as usize
+        self.rcv.buffer().window() < SMALL_WINDOW_SEGMENTS * self.snd.mss() as usize
     }
 
     /// Schedules a segment if the window has grown enough since the last advertisement.
     pub(super) fn schedule_window_update(&mut self) {
-        let (capacity, growth) = self.window_growth();
+        let (capacity, growth) = self.rcv.window_growth();
         if self.state.expects_data() && growth > 0 && self.is_window_update_due(growth, capacity) {
             self.pending_ack = PendingAck::Now;
         }

@@ -52,6 +52,7 @@ mod rack;
 mod ranges;
 mod receive_buffer;
 mod receive_tuning;
+mod receive_variables;
 mod recovery;
 mod rtt;
 mod sack;
@@ -384,7 +385,7 @@ impl Tcp {
     ///
     /// Returns an error if the connection no longer exists.
     pub fn received(&self, id: ConnectionId) -> Result<&[u8], NoConnection> {
-        Ok(self.table.get(id)?.receive.data())
+        Ok(self.table.get(id)?.rcv.buffer().data())
     }
 
     /// RECEIVE with lookahead: returns contiguous readable bytes that begin `offset` bytes after
@@ -394,7 +395,7 @@ impl Tcp {
     ///
     /// Returns an error if the connection no longer exists.
     pub fn received_from(&self, id: ConnectionId, offset: usize) -> Result<&[u8], NoConnection> {
-        Ok(self.table.get(id)?.receive.data_from(offset))
+        Ok(self.table.get(id)?.rcv.buffer().data_from(offset))
     }
 
     /// RECEIVE: removes `count` bytes that the user has read.
@@ -427,7 +428,7 @@ impl Tcp {
     ///
     /// Returns an error if the connection no longer exists.
     pub fn urgent_ahead(&self, id: ConnectionId) -> Result<Option<usize>, NoConnection> {
-        Ok(self.table.get(id)?.urgent_ahead())
+        Ok(self.table.get(id)?.rcv.urgent_ahead())
     }
 
     /// CLOSE: a FIN is sent after the queued data. Receiving continues.
@@ -599,7 +600,7 @@ impl Tcp {
         let Ok(connection) = self.table.get_mut(id) else { return Some(packet) };
         packet.pull(skip);
         packet.resize(len);
-        connection.receive.keep(packet);
+        connection.rcv.keep(packet);
         None
     }
 

@@ -400,7 +400,7 @@ impl Table {
         self.last_found = self.last_found.filter(|(_, known)| *known != index);
         if slot.is_released {
             if let Some(mut connection) = slot.connection.take() {
-                connection.receive.clear(&mut self.spent);
+                connection.rcv.clear(&mut self.spent);
                 self.growth = self.growth.saturating_sub(connection.growth());
             }
             slot.generation = slot.generation.wrapping_add(1);

@@ -341,19 +341,10 @@ impl Connection {
         })
     }
 
-    /// Returns the window field. It is rounded up, so that the right edge does not move left. It is
-    /// rounded down if the buffer has no space for the rounding errors of many small segments.
-    fn window_field(&self) -> u32 {
-        let offer = self.window_to_offer();
-        let up = offer.div_ceil(1 << self.rcv_shift);
-        let is_rounding_up_safe = (up << self.rcv_shift) as usize <= self.receive.free_space();
-        if is_rounding_up_safe { up.min(0xFFFF) } else { (offer >> self.rcv_shift).min(0xFFFF) }
-    }
-
     fn seal_syn(&mut self, plan: Plan, cx: &mut Cx<'_>) -> Outgoing {
         let is_answer = self.state == State::SynReceived;
         let has_extension = |offered: bool| self.profile.extensions && (offered || !is_answer);
-        let scales = has_extension(self.rcv_shift > 0 || self.snd.shift() > 0);
+        let scales = has_extension(self.rcv.shift() > 0 || self.snd.shift() > 0);
         let stamps = self.profile.timestamps && has_extension(self.ts_recent.is_some());
         let stamped = || {
             let no_timestamp = Stamp::new(0);
@@ -367,19 +358,19 @@ impl Connection {
             self.profile.user_timeout.is_shared && user_timeout.is_none();
         let options = Options {
             mss: Some(self.receive_mss()),
-            window_scale: scales.then_some(self.rcv_shift),
+            window_scale: scales.then_some(self.rcv.shift()),
             sack_permitted: has_extension(self.has_sack),
             user_timeout,
             fast_open,
             ..stamped
         };
-        let window = u32::try_from(self.receive.window()).unwrap_or(u32::MAX).min(0xFFFF);
+        let window = u32::try_from(self.rcv.buffer().window()).unwrap_or(u32::MAX).min(0xFFFF);
         let flags = self.syn_flags(is_answer);
         let header = Header {
             source_port: self.ends.local.port(),
             destination_port: self.ends.remote.port(),
             seq: plan.seq,
-            ack: if is_answer { self.rcv_nxt } else { Seq(0) },
+            ack: if is_answer { self.rcv.nxt() } else { Seq(0) },
             flags,
             window: u16::try_from(window).unwrap_or(u16::MAX),
             urgent: 0,
@@ -387,7 +378,7 @@ impl Connection {
         };
         if is_answer {
             self.pending_ack = PendingAck::Nothing;
-            self.last_ack_sent = self.rcv_nxt;
+            self.last_ack_sent = self.rcv.nxt();
         }
         if plan.len > 0 {
             cx.meter.count(Counter::TcpFastOpensOut);
@@ -409,9 +400,8 @@ impl Connection {
     }
 
     fn seal(&mut self, plan: Plan, cx: &mut Cx<'_>) -> Outgoing {
-        let window = self.window_field();
-        let right_edge = self.rcv_nxt + (window << self.rcv_shift);
-        self.rcv_adv = self.rcv_adv.max(right_edge);
+        let window = self.rcv.window_field(self.window_to_offer());
+        self.rcv.advertise(window);
         // RFC 3168 §6.1.6: a window probe MUST NOT be ECN-capable, because its loss is not
         // detected.
         let is_probe = self.snd.wnd() == 0;
@@ -426,7 +416,7 @@ impl Connection {
             source_port: self.ends.local.port(),
             destination_port: self.ends.remote.port(),
             seq: plan.seq,
-            ack: self.rcv_nxt + self.acknowledged_hole(),
+            ack: self.rcv.nxt() + self.acknowledged_hole(),
             flags,
             window: u16::try_from(window).unwrap_or(u16::MAX),
             urgent,
@@ -444,7 +434,7 @@ impl Connection {
     }
 
     fn acknowledged_hole(&self) -> u32 {
-        u32::from(is_enabled(Mutant::AcknowledgesMissingByte) && self.receive.has_early())
+        u32::from(is_enabled(Mutant::AcknowledgesMissingByte) && self.rcv.buffer().has_early())
     }
 
     fn flags(&mut self, plan: Plan, urgent: u16, is_new: bool) -> Flags {
@@ -498,7 +488,7 @@ impl Connection {
             if self.pending_duplicate_acks > 0 { PendingAck::Now } else { PendingAck::Nothing };
         self.pending_duplicate_acks = self.pending_duplicate_acks.saturating_sub(1);
         self.unacknowledged = 0;
-        self.last_ack_sent = self.rcv_nxt;
+        self.last_ack_sent = self.rcv.nxt();
     }
 
     /// Advances the send variables after a segment, and starts its timers.
