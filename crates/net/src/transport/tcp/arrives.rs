@@ -6,9 +6,8 @@
 //! is acceptable but does not match exactly is answered by a challenge acknowledgment. The number
 //! of challenge acknowledgments per connection and second is limited.
 
-use super::connection::{Connection, PendingAck, State};
+use super::connection::{Connection, State};
 use super::header::{Flags, Header};
-use super::profile::Acknowledgment;
 use super::recovery::{Acknowledged, Outcome};
 use super::seq::Seq;
 use super::status::{CloseReason, Event};
@@ -18,24 +17,12 @@ use crate::mutants::{Mutant, is_enabled};
 use crate::time::{Duration, Instant};
 use core::ops::ControlFlow::{self, Break, Continue};
 
-/// Maximum number of challenge acknowledgments per connection and second (RFC 5961 §7). A limit
-/// shared by all connections would reveal the activity of one connection to another (row 29 of the
-/// attack table).
-const CHALLENGES_PER_SECOND: u32 = 10;
-
 /// Time for which the last timestamp of the peer remains valid (RFC 7323 §5.5). Afterwards a clock
 /// of one tick per millisecond may have wrapped.
 const TS_RECENT_VALID: Duration = Duration::from_secs(24 * 86_400);
 
 /// Tick of the timestamp clock.
 const TIMESTAMP_TICK: Duration = Duration::from_millis(1);
-
-/// Maximum delay of an acknowledgment. RFC 9293 §3.8.6.3 (MUST-40) requires less than 0.5 s.
-const ACK_DELAY_MAX: Duration = Duration::from_millis(499);
-
-/// Maximum number of duplicate acknowledgments queued for output. The peer needs three of them to
-/// detect a loss.
-const MAX_DUPLICATE_ACKS: u32 = 64;
 
 /// The segment being processed. Data that was already received is removed from its front.
 #[derive(Clone, Copy, Debug)]
@@ -139,12 +126,12 @@ impl Connection {
         if !acknowledges {
             // Simultaneous open (MUST-10): the SYN is sent again, with an acknowledgment.
             self.state = State::SynReceived;
-            self.pending_ack = PendingAck::Now;
+            self.acks.send_now();
             return Continue(());
         }
         self.process_syn_answer(&header);
         self.enter_established(cx);
-        self.pending_ack = PendingAck::Now;
+        self.acks.send_now();
         // The handshake is complete, so data and FIN of the SYN may be processed.
         let mut rest = arrival;
         rest.header.seq = header.seq + 1;
@@ -187,7 +174,7 @@ impl Connection {
             arrival.header.window >>= self.snd.shift();
             arrival.header.seq = self.rcv.irs() + 1;
             arrival.header.flags = arrival.header.flags.without(Flags::SYN);
-            self.pending_ack = PendingAck::Now;
+            self.acks.send_now();
         }
     }
 
@@ -224,17 +211,17 @@ impl Connection {
             cx.meter.count(Counter::TcpResetsIgnored);
         } else if self.state == State::TimeWait && is_last {
             // The peer repeats its FIN, because the acknowledgment was lost.
-            self.pending_ack = PendingAck::Now;
+            self.acks.send_now();
             self.enter_time_wait(cx.now);
         } else if len > 0 && !arrival.has(Flags::SYN) {
             // The peer repeats the last acknowledged segment, because the acknowledgment was lost.
             // The new timestamp is echoed. Otherwise the peer would measure the time since its
             // first transmission.
-            if arrival.header.seq + len == self.last_ack_sent && self.is_plausible(arrival) {
+            if arrival.header.seq + len == self.acks.last_sent() && self.is_plausible(arrival) {
                 self.record_timestamp(arrival, cx.now);
             }
             self.record_duplicate(arrival.header.seq, arrival.data_end().min(self.rcv.nxt()));
-            self.pending_ack = PendingAck::Now;
+            self.acks.send_now();
         } else {
             // The rate limit of challenges prevents an endless exchange of acknowledgments between
             // two ends with contradictory states.
@@ -252,7 +239,7 @@ impl Connection {
     fn record_timestamp(&mut self, arrival: &Arrival<'_>, now: Instant) {
         if let (Some(recent), Some((value, _))) =
             (&mut self.ts_recent, arrival.header.options.peer_timestamps())
-            && !arrival.header.seq.is_after(self.last_ack_sent)
+            && !arrival.header.seq.is_after(self.acks.last_sent())
         {
             *recent = value;
             self.ts_recent_at = now;
@@ -298,7 +285,7 @@ impl Connection {
                 return Break(Answer::Reset);
             }
             self.snd.acknowledge_syn_received();
-            self.pending_ack = PendingAck::Nothing;
+            self.acks.cancel();
             self.update_window(arrival);
             self.enter_established(cx);
             if ack == self.snd.una() {
@@ -329,7 +316,7 @@ impl Connection {
             self.path_acknowledged(ack, count, cx.now);
         }
         if is_enabled(Mutant::AcknowledgesAcknowledgments) {
-            self.pending_ack = PendingAck::Now;
+            self.acks.send_now();
         }
         self.recover(arrival, is_duplicate, has_advanced, cx);
         if has_advanced {
@@ -623,11 +610,9 @@ impl Connection {
         if offset > 0 {
             cx.meter.count(Counter::TcpOutOfOrder);
             self.statistics.out_of_order += 1;
-            // RFC 5681 §4.2: each segment out of order is answered, even if several arrive before
-            // the next output. With SACK a single answer with all blocks is enough.
-            if self.pending_ack == PendingAck::Now && !self.has_sack {
-                self.pending_duplicate_acks =
-                    MAX_DUPLICATE_ACKS.min(self.pending_duplicate_acks + 1);
+            // With SACK a single answer with all blocks is enough.
+            if !self.has_sack {
+                self.acks.add_duplicate();
             }
         }
         self.rcv.advance(newly_readable);
@@ -640,27 +625,14 @@ impl Connection {
         // RFC 5681 §4.2: a segment that opens a hole, or fills all or part of one, is acknowledged
         // immediately.
         let needs_immediate_ack = offset > 0 || newly_readable != len || had_early;
-        self.schedule_acknowledgment(len, needs_immediate_ack, cx);
+        let interval = self.acknowledgment_interval_bytes(len);
+        let policy = self.profile.acknowledgment;
+        self.acks.schedule(len, interval, needs_immediate_ack, policy, cx.now);
         Continue(())
     }
 
-    /// Schedules an acknowledgment (RFC 9293 §3.8.6.3). It is sent within 0.5 s whatever the
-    /// profile specifies (MUST-40), and for at least every second full segment (SHLD-18).
-    fn schedule_acknowledgment(&mut self, len: usize, needs_immediate_ack: bool, cx: &Cx<'_>) {
-        self.unacknowledged += u32::try_from(len).unwrap_or(0);
-        let full = self.acknowledgment_interval_bytes(len);
-        self.pending_ack = match (self.profile.acknowledgment, self.pending_ack) {
-            (Acknowledgment::AtOutput, _) | (_, PendingAck::Now) => PendingAck::Now,
-            _ if needs_immediate_ack || self.unacknowledged >= full => PendingAck::Now,
-            (Acknowledgment::Delayed(_), PendingAck::By(deadline)) => PendingAck::By(deadline),
-            (Acknowledgment::Delayed(time), PendingAck::Nothing) => {
-                PendingAck::By(cx.now + time.min(ACK_DELAY_MAX))
-            }
-        };
-    }
-
-    /// Returns the number of bytes after which an acknowledgment is due. The last segment had `len`
-    /// bytes.
+    /// Returns the number of bytes after which an acknowledgment is due: at least every second full
+    /// segment is acknowledged (SHLD-18). The last segment had `len` bytes.
     ///
     /// A full segment has the length of the peer's segments, if that is at least half of the local
     /// maximum. If the window has only a few segments, each segment is acknowledged. A segment that
@@ -677,7 +649,7 @@ impl Connection {
             // A legitimate peer never changes the position of its FIN. The position of a forged FIN
             // is replaced here.
             self.rcv.set_fin(arrival.data_end());
-            self.pending_ack = PendingAck::Now;
+            self.acks.send_now();
         }
         if is_enabled(Mutant::AcceptsFinBeforeMissingData) && self.rcv.has_early_fin() {
             self.rcv.set_fin(self.rcv.nxt());
@@ -700,16 +672,11 @@ impl Connection {
     /// Answers a suspicious segment with a challenge acknowledgment (RFC 5961). A legitimate peer
     /// answers it correctly.
     pub(super) fn challenge(&mut self, cx: &mut Cx<'_>) {
-        let (since, sent) = &mut self.challenges;
-        if cx.now - *since >= Duration::from_secs(1) {
-            *since = cx.now;
-            *sent = 0;
-        }
-        if *sent >= CHALLENGES_PER_SECOND {
-            return cx.meter.count(Counter::TcpChallengeAcksSuppressed);
-        }
-        *sent += 1;
-        cx.meter.count(Counter::TcpChallengeAcks);
-        self.pending_ack = PendingAck::Now;
+        let is_allowed = self.acks.challenge(cx.now);
+        cx.meter.count(if is_allowed {
+            Counter::TcpChallengeAcks
+        } else {
+            Counter::TcpChallengeAcksSuppressed
+        });
     }
 }

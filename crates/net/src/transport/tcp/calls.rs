@@ -2,7 +2,7 @@
 
 use super::Reset;
 use super::congestion_window::initial_window;
-use super::connection::{Connection, PendingAck, State, send_limit};
+use super::connection::{Connection, State, send_limit};
 use super::idle_state::RecoveryForm;
 use super::profile::Profile;
 use super::status::{CloseReason, Status};
@@ -42,7 +42,7 @@ impl Connection {
             // A zero window must not delay the notification (RFC 9293 §3.8.5), so a segment without
             // data is sent.
             if self.state.emits_data() && self.snd.outstanding() >= self.snd.wnd() {
-                self.pending_ack = PendingAck::Now;
+                self.acks.send_now();
             }
         }
         queued_len
@@ -52,16 +52,6 @@ impl Connection {
     pub(super) fn consume(&mut self, count: usize, spent: &mut Vec<Packet>) {
         self.rcv.consume(count, spent);
         self.schedule_window_update();
-    }
-
-    /// Makes a delayed acknowledgment due at the next output. Returns whether such an
-    /// acknowledgment was pending.
-    pub(super) fn expedite_acknowledgment(&mut self) -> bool {
-        let is_delayed = matches!(self.pending_ack, PendingAck::By(_));
-        if is_delayed {
-            self.pending_ack = PendingAck::Now;
-        }
-        is_delayed
     }
 
     /// CLOSE: a FIN follows the queued data; receiving continues.

@@ -1,5 +1,6 @@
 //! One connection: the transmission control block of RFC 9293 §3.3.1, with the RFC's names.
 
+use super::acknowledgments::Acknowledgments;
 use super::fast_open;
 use super::header::{Flags, Header, Options};
 use super::idle_state::{IdleState, RecoveryForm};
@@ -92,16 +93,6 @@ impl fmt::Display for State {
     }
 }
 
-/// When the next acknowledgment must be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PendingAck {
-    Nothing,
-    /// At this time, or earlier if data is sent that can carry the acknowledgment.
-    By(Instant),
-    /// At the next output.
-    Now,
-}
-
 /// A SYN whose round-trip time is measured. The measurement is dropped if the SYN is retransmitted
 /// (Karn).
 #[derive(Clone, Copy, Debug)]
@@ -157,15 +148,13 @@ pub(super) struct Connection {
     pub(super) rcv: ReceiveVariables,
     /// Allocated when the connection has received enough data to need a larger window.
     pub(super) tuning: Option<Box<ReceiveTuning>>,
-    /// Number of data bytes received since the last acknowledgment was sent.
-    pub(super) unacknowledged: u32,
+    pub(super) acks: Acknowledgments,
 
     /// The timestamp to echo (RFC 7323 §4.3); `None` if timestamps are not negotiated.
     pub(super) ts_recent: Option<Stamp<RemoteClock>>,
     pub(super) ts_recent_at: Instant,
     /// Random offset that hides the host's uptime from the peer.
     pub(super) ts_offset: u32,
-    pub(super) last_ack_sent: Seq,
     pub(super) rtt: RttEstimator,
     pub(super) timed: Option<TimedSyn>,
     /// Allocated when the first data is sent: a connection that only receives needs none.
@@ -182,10 +171,6 @@ pub(super) struct Connection {
     /// Allocated when the first segment arrives out of order.
     pub(super) sack: Option<Box<SackList>>,
     pub(super) timers: Timers,
-    pub(super) pending_ack: PendingAck,
-    /// Number of additional acknowledgments to send for segments out of order. The peer counts
-    /// them.
-    pub(super) pending_duplicate_acks: u32,
     /// Whether a tail loss probe is due, because the last segments were not acknowledged in time
     /// (RFC 8985 §7.3).
     pub(super) must_probe_tail: bool,
@@ -207,7 +192,6 @@ pub(super) struct Connection {
     pub(super) last_sent_at: Instant,
     /// Time at which the last acceptable segment arrived.
     pub(super) last_received_at: Instant,
-    pub(super) challenges: (Instant, u32),
 
     /// Whether the user has released the connection, so that received data is not read.
     pub(super) is_released: bool,
@@ -234,11 +218,10 @@ impl Connection {
             snd: SendVariables::new(iss, mss, send_limit),
             rcv: ReceiveVariables::new(profile.receive_window.start(), shift),
             tuning: None,
-            unacknowledged: 0,
+            acks: Acknowledgments::new(now),
             ts_recent: None,
             ts_recent_at: now,
             ts_offset: start.ts_offset,
-            last_ack_sent: Seq(0),
             rtt: RttEstimator::new(profile.rto_min).with_retransmission(profile.retransmission),
             timed: None,
             recovery: None,
@@ -248,8 +231,6 @@ impl Connection {
             has_sack: false,
             sack: None,
             timers: Timers::default(),
-            pending_ack: PendingAck::Nothing,
-            pending_duplicate_acks: 0,
             must_probe_tail: false,
             is_tail_probe: false,
             suspects_route: false,
@@ -260,7 +241,6 @@ impl Connection {
             path: None,
             last_sent_at: now,
             last_received_at: now,
-            challenges: (now, 0),
             is_released: false,
             must_abort: false,
             soft_error: None,
@@ -295,7 +275,7 @@ impl Connection {
         let offered = syn.options.peer_timestamps().filter(|_| may_stamp);
         self.ts_recent = offered.map(|(value, _)| value);
         self.record_user_timeout(syn);
-        self.last_ack_sent = self.rcv.nxt();
+        self.acks.synchronize(self.rcv.nxt());
         let default_mss = Self::default_mss(self.ends.remote.ip());
         let peer_mss = syn.options.mss.unwrap_or(default_mss).max(MIN_MSS);
         let options = if self.ts_recent.is_some() { 12 } else { 0 };
@@ -389,7 +369,7 @@ impl Connection {
     pub(super) fn schedule_window_update(&mut self) {
         let (capacity, growth) = self.rcv.window_growth();
         if self.state.expects_data() && growth > 0 && self.is_window_update_due(growth, capacity) {
-            self.pending_ack = PendingAck::Now;
+            self.acks.send_now();
         }
     }
 
@@ -443,7 +423,7 @@ impl Connection {
         self.timers.stop_all();
         self.sack = None;
         self.tuning = None;
-        self.pending_ack = PendingAck::Nothing;
+        self.acks.cancel();
         self.close_reason.get_or_insert(close_reason);
         self.push_event(Event::Closed);
     }

@@ -24,6 +24,7 @@
 //!
 //! Not implemented: security and compartment, source routes.
 
+mod acknowledgments;
 mod arrives;
 mod bbr;
 mod calls;
@@ -416,7 +417,7 @@ impl Tcp {
     ///
     /// Returns an error if the connection no longer exists.
     pub fn acknowledge(&mut self, id: ConnectionId) -> Result<(), NoConnection> {
-        if self.table.get_mut(id)?.expedite_acknowledgment() {
+        if self.table.get_mut(id)?.acks.expedite() {
             self.reschedule(id);
         }
         Ok(())

@@ -4,7 +4,7 @@
 //! A duplicate is also reported if its segment is dropped for an old timestamp (RFC 7323 §5.3).
 
 use super::arrives::Arrival;
-use super::connection::{Connection, PendingAck};
+use super::connection::Connection;
 use super::header::Flags;
 use super::sack::Block;
 use super::seq::Seq;
@@ -21,7 +21,7 @@ impl Connection {
         let duplicate = self.duplicate_in(arrival).filter(|_| !arrival.has(Flags::SYN));
         let Some((start, end)) = duplicate else { return self.challenge(cx) };
         self.record_duplicate(start, end);
-        self.pending_ack = PendingAck::Now;
+        self.acks.send_now();
     }
 
     /// Returns the first contiguous part of the segment's data that is a duplicate.

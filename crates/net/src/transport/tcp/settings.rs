@@ -1,7 +1,7 @@
 //! Settings that the user can change while a connection is open (RFC 9293 §3.9.1), and reports
 //! about destinations to the layer below.
 
-use super::connection::{PendingAck, State};
+use super::connection::State;
 use super::{ConnectionId, KeepAlive, Marking, NoConnection, Tcp, UserTimeout};
 use alloc::sync::Arc;
 use core::net::IpAddr;
@@ -43,7 +43,7 @@ impl Tcp {
         Arc::make_mut(&mut connection.profile).user_timeout = user_timeout;
         connection.must_send_user_timeout = user_timeout.is_shared;
         if user_timeout.is_shared && connection.state.emits_data() {
-            connection.pending_ack = PendingAck::Now;
+            connection.acks.send_now();
         }
         self.reschedule(id);
         Ok(())

@@ -1,6 +1,6 @@
 //! TIMEOUTS (RFC 9293 §3.10.8), and the durations of the timers.
 
-use super::connection::{Connection, PendingAck, State};
+use super::connection::{Connection, State};
 use super::keep_alive::{self, Verdict};
 use super::status::{CloseReason, Event};
 use super::timers::nanos_of;
@@ -26,11 +26,7 @@ const OVERRIDE_TIMEOUT: Duration = Duration::from_millis(200);
 impl Connection {
     /// Returns when [`Self::timeout`] has to be called.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let delayed_ack = match self.pending_ack {
-            PendingAck::By(deadline) => Some(deadline),
-            PendingAck::Nothing | PendingAck::Now => None,
-        };
-        let others = nanos_of(delayed_ack).min(nanos_of(self.recovery_deadline()));
+        let others = nanos_of(self.acks.deadline()).min(nanos_of(self.recovery_deadline()));
         let earliest = self.timers.earliest_nanos().min(others);
         (earliest < u64::MAX).then(|| Instant::from_nanos(earliest))
     }
@@ -45,9 +41,9 @@ impl Connection {
     /// Processes the timers that are due. The resulting segments are sent at output.
     pub(super) fn timeout(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now;
-        if matches!(self.pending_ack, PendingAck::By(deadline) if deadline <= cx.now) {
+        if self.acks.deadline().is_some_and(|at| at <= now) {
             cx.meter.count(Counter::TcpDelayedAckTimeouts);
-            self.pending_ack = PendingAck::Now;
+            self.acks.expedite();
         }
         if self.timers.is_time_wait_over(now) {
             self.end(CloseReason::Closed);

@@ -5,7 +5,7 @@
 //! segments as possible for everything that is pending (TM-233 §3.3). Echo, acknowledgment and
 //! window therefore share one segment.
 
-use super::connection::{Connection, PendingAck, State, TimedSyn};
+use super::connection::{Connection, State, TimedSyn};
 use super::header::{Flags, Header, Options};
 use super::limited_time::Limit;
 use super::sack::Blocks;
@@ -79,7 +79,7 @@ impl Connection {
         let is_probe_due =
             self.must_probe_tail || self.timers.must_probe() || self.timers.must_keep_alive();
         let has_lost_data = self.recovery.as_ref().is_some_and(|recovery| recovery.has_lost());
-        let is_ack_pending = self.pending_ack == PendingAck::Now;
+        let is_ack_pending = self.acks.is_due();
         if !is_at_end || is_probe_due || has_lost_data || is_ack_pending || self.must_abort {
             return false;
         }
@@ -96,7 +96,7 @@ impl Connection {
     }
 
     fn plan_syn(&self) -> Option<Plan> {
-        let is_due = self.snd.nxt() == self.snd.iss() || self.pending_ack == PendingAck::Now;
+        let is_due = self.snd.nxt() == self.snd.iss() || self.acks.is_due();
         let len = self.syn_data_len();
         is_due.then_some(Plan { seq: self.snd.iss(), len, syn: true, fin: false })
     }
@@ -332,7 +332,7 @@ impl Connection {
     }
 
     fn plan_acknowledgment(&self) -> Option<Plan> {
-        let is_ack_pending = self.pending_ack == PendingAck::Now;
+        let is_ack_pending = self.acks.is_due();
         is_ack_pending.then(|| Plan {
             seq: self.snd.acceptable_seq(),
             len: 0,
@@ -377,8 +377,7 @@ impl Connection {
             options,
         };
         if is_answer {
-            self.pending_ack = PendingAck::Nothing;
-            self.last_ack_sent = self.rcv.nxt();
+            self.acks.syn_sent(self.rcv.nxt());
         }
         if plan.len > 0 {
             cx.meter.count(Counter::TcpFastOpensOut);
@@ -480,15 +479,11 @@ impl Connection {
         if plan.seg_len() == 0 {
             cx.meter.count(Counter::TcpPureAcksOut);
             self.statistics.pure_acks_out += 1;
-        } else if self.pending_ack != PendingAck::Nothing {
+        } else if self.acks.is_pending() {
             cx.meter.count(Counter::TcpPiggybackedAcks);
             self.statistics.piggybacked_acks += 1;
         }
-        self.pending_ack =
-            if self.pending_duplicate_acks > 0 { PendingAck::Now } else { PendingAck::Nothing };
-        self.pending_duplicate_acks = self.pending_duplicate_acks.saturating_sub(1);
-        self.unacknowledged = 0;
-        self.last_ack_sent = self.rcv.nxt();
+        self.acks.sent(self.rcv.nxt());
     }
 
     /// Advances the send variables after a segment, and starts its timers.
