@@ -147,7 +147,7 @@ impl Connection {
         self.state = if self.snd.is_closing() { State::FinWait1 } else { State::Established };
         self.timers.retransmitted();
         self.soft_error = None;
-        self.starts_with_one_segment = self.rtt.backoffs() > 1;
+        self.recovery.set_starts_with_one_segment(self.rtt.backoffs() > 1);
         if self.rtt.backoffs() > 0 {
             self.rtt.syn_was_lost();
         }
@@ -357,7 +357,7 @@ impl Connection {
             is_ack_of_original: self.is_ack_of_original(arrival),
             srtt: self.rtt.srtt(),
         };
-        let Some(recovery) = &mut self.recovery else { return };
+        let Some(recovery) = self.recovery.full_mut() else { return };
         let outcome = recovery.acknowledged(&report, cx.now);
         self.measure(&outcome, arrival, has_advanced, cx);
         if outcome.is_eventful() {
@@ -366,10 +366,10 @@ impl Connection {
         }
         self.process_ece(arrival, cx);
         if has_advanced {
-            self.must_probe_tail = false;
+            self.recovery.cancel_tail_probe();
             self.restart_retransmit_timer(cx.now);
         }
-        let Some(recovery) = &mut self.recovery else { return };
+        let Some(recovery) = self.recovery.full_mut() else { return };
         recovery.start_probe_timer(self.rtt.srtt(), self.timers.retransmit(), cx.now);
         if self.profile.pacing {
             recovery.set_pace(self.rtt.srtt());
@@ -381,7 +381,7 @@ impl Connection {
     pub(super) fn forgive_lost_probe(&mut self, began_recovery: bool) {
         if began_recovery
             && self.only_probe_is_lost()
-            && let Some(recovery) = &mut self.recovery
+            && let Some(recovery) = self.recovery.full_mut()
         {
             recovery.forgive();
         }
@@ -416,7 +416,7 @@ impl Connection {
 
     /// Returns whether the echoed timestamp is older than the first retransmission (RFC 3522 §3.2).
     fn is_ack_of_original(&self, arrival: &Arrival<'_>) -> bool {
-        let first = self.recovery.as_ref().and_then(|recovery| recovery.first_retransmission_at());
+        let first = self.recovery.full().and_then(|recovery| recovery.first_retransmission_at());
         let first = first.filter(|_| self.ts_recent.is_some());
         let echo = arrival.header.options.peer_timestamps().map(|(_, echo)| echo);
         first.zip(echo).is_some_and(|(at, echo)| echo.is_before(self.timestamp(at)))
@@ -425,7 +425,7 @@ impl Connection {
     /// Processes ECE: the peer has received a segment with a congestion mark (RFC 3168 §6.1.2).
     fn process_ece(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
         let is_echo = self.ecn.is_on && arrival.has(Flags::ECE);
-        if is_echo && self.recovery.as_mut().is_some_and(|recovery| recovery.process_mark()) {
+        if is_echo && self.recovery.full_mut().is_some_and(|recovery| recovery.process_mark()) {
             cx.meter.count(Counter::TcpMarkReductions);
             self.statistics.ecn_reductions += 1;
             self.ecn.must_send_cwr = true;
@@ -449,10 +449,7 @@ impl Connection {
     }
 
     fn record_measurement(&mut self, ack: Seq, cx: &mut Cx<'_>) {
-        if let Some(timed) = self.timed.filter(|timed| !ack.is_before(timed.end)) {
-            self.timed = None;
-            let rtt = cx.now - timed.sent_at;
-            self.rtt.measured(rtt);
+        if let Some(rtt) = self.rtt.syn_acknowledged(ack, cx.now) {
             cx.meter.record(Quantity::RoundTrip, rtt);
         }
     }
@@ -490,7 +487,7 @@ impl Connection {
     /// measurement would lengthen the next timeout. Returns `None` if the acknowledgment is too
     /// early to be the answer to the last transmission.
     fn rtt_since_repetition(&self, now: Instant) -> Option<Duration> {
-        let min_rtt = self.recovery.as_ref().and_then(|recovery| recovery.min_rtt())?;
+        let min_rtt = self.recovery.full().and_then(|recovery| recovery.min_rtt())?;
         Some(now - self.last_sent_at).filter(|rtt| *rtt >= min_rtt && self.rtt.backoffs() > 0)
     }
 

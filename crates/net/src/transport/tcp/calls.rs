@@ -3,7 +3,7 @@
 use super::Reset;
 use super::congestion_window::initial_window;
 use super::connection::{Connection, State, send_limit};
-use super::idle_state::RecoveryForm;
+use super::loss_recovery::RecoveryForm;
 use super::profile::Profile;
 use super::status::{CloseReason, Status};
 use crate::packet::Packet;
@@ -103,8 +103,8 @@ impl Connection {
 
     /// STATUS: returns the state of the connection.
     pub(super) fn status(&self) -> Status {
-        let threshold = self.recovery_form().map_or(u32::MAX, RecoveryForm::ssthresh);
-        let window = self.recovery_form().map(RecoveryForm::cwnd);
+        let threshold = self.recovery.form().map_or(u32::MAX, RecoveryForm::ssthresh);
+        let window = self.recovery.form().map(RecoveryForm::cwnd);
         Status {
             local: self.ends.local,
             remote: self.ends.remote,
@@ -124,7 +124,7 @@ impl Connection {
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar(),
             rto: self.rtt.rto(),
-            recovery: self.recovery_form().map(RecoveryForm::status).unwrap_or_default(),
+            recovery: self.recovery.form().map(RecoveryForm::status).unwrap_or_default(),
             has_sack: self.has_sack,
             has_ecn: self.ecn.is_on,
             statistics: self.statistics,

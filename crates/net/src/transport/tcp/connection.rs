@@ -3,7 +3,7 @@
 use super::acknowledgments::Acknowledgments;
 use super::fast_open;
 use super::header::{Flags, Header, Options};
-use super::idle_state::{IdleState, RecoveryForm};
+use super::loss_recovery::{LossRecovery, RecoveryParameters};
 use super::path_search::PathSearch;
 use super::profile::{Profile, SendLimit, WindowUpdate};
 use super::receive_tuning::ReceiveTuning;
@@ -93,14 +93,6 @@ impl fmt::Display for State {
     }
 }
 
-/// A SYN whose round-trip time is measured. The measurement is dropped if the SYN is retransmitted
-/// (Karn).
-#[derive(Clone, Copy, Debug)]
-pub(super) struct TimedSyn {
-    pub(super) end: Seq,
-    pub(super) sent_at: Instant,
-}
-
 /// Explicit congestion notification (RFC 3168 §6.1).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ecn {
@@ -156,26 +148,13 @@ pub(super) struct Connection {
     /// Random offset that hides the host's uptime from the peer.
     pub(super) ts_offset: u32,
     pub(super) rtt: RttEstimator,
-    pub(super) timed: Option<TimedSyn>,
-    /// Allocated when the first data is sent: a connection that only receives needs none.
-    pub(super) recovery: Option<Box<Recovery>>,
-    /// The reduced recovery state of an idle connection. It replaces `recovery` if too many
-    /// connections have the full state.
-    pub(super) idle_state: Option<Box<IdleState>>,
-    /// Whether the first flight has only one segment, because the SYN was lost more than once (RFC
-    /// 6928 §2).
-    pub(super) starts_with_one_segment: bool,
+    pub(super) recovery: LossRecovery,
     pub(super) ecn: Ecn,
     /// Whether both ends have permitted selective acknowledgments (RFC 2018 §2).
     pub(super) has_sack: bool,
     /// Allocated when the first segment arrives out of order.
     pub(super) sack: Option<Box<SackList>>,
     pub(super) timers: Timers,
-    /// Whether a tail loss probe is due, because the last segments were not acknowledged in time
-    /// (RFC 8985 §7.3).
-    pub(super) must_probe_tail: bool,
-    /// Whether the segment under construction is a tail loss probe.
-    pub(super) is_tail_probe: bool,
     /// Whether the layer below should try another route, because R1 timeouts have expired
     /// (MUST-20).
     pub(super) suspects_route: bool,
@@ -223,16 +202,11 @@ impl Connection {
             ts_recent_at: now,
             ts_offset: start.ts_offset,
             rtt: RttEstimator::new(profile.rto_min).with_retransmission(profile.retransmission),
-            timed: None,
-            recovery: None,
-            idle_state: None,
-            starts_with_one_segment: false,
+            recovery: LossRecovery::default(),
             ecn: Ecn::default(),
             has_sack: false,
             sack: None,
             timers: Timers::default(),
-            must_probe_tail: false,
-            is_tail_probe: false,
             suspects_route: false,
             peer_timeout: None,
             must_send_user_timeout: false,
@@ -291,43 +265,24 @@ impl Connection {
     pub(super) fn recovery(&mut self) -> &mut Recovery {
         // In the answer to a SYN with early data, the local SYN is not acknowledged yet. It is not
         // part of the data.
-        let mss = self.snd.mss();
         let una = self.snd.una().max(self.snd.start());
-        let congestion = self.profile.congestion;
-        let has_sack = self.has_sack;
-        let starts_with_one_segment = self.starts_with_one_segment;
-        let idle_state = &mut self.idle_state;
-        self.recovery.get_or_insert_with(|| {
-            let mut recovery = Box::new(Recovery::new(congestion, mss, una, has_sack));
-            if starts_with_one_segment {
-                recovery.window.syn_was_lost();
-            }
-            if let Some(idle_state) = idle_state.take() {
-                recovery.resume(&idle_state);
-            }
-            recovery
+        self.recovery.get_or_allocate(RecoveryParameters {
+            congestion: self.profile.congestion,
+            mss: self.snd.mss(),
+            una,
+            has_sack: self.has_sack,
         })
-    }
-
-    /// Returns the state of loss recovery and congestion control, or `None` if nothing was sent
-    /// yet.
-    pub(super) fn recovery_form(&self) -> Option<RecoveryForm<'_>> {
-        let busy = self.recovery.as_deref().map(RecoveryForm::Busy);
-        busy.or_else(|| self.idle_state.as_deref().map(RecoveryForm::IdleState))
     }
 
     /// Reduces the recovery state to the part that the next flight needs, if nothing is
     /// outstanding. Returns whether the connection now has no full recovery state.
     pub(super) fn enter_idle(&mut self) -> bool {
-        let idle_state = self.recovery.as_ref().and_then(|recovery| recovery.idle_state());
-        if let Some(idle_state) = idle_state {
-            self.idle_state = Some(Box::new(idle_state));
-            self.recovery = None;
+        if self.recovery.reduce() {
             self.tuning = None;
             self.snd.shrink();
             self.rcv.shrink();
         }
-        self.recovery.is_none()
+        self.recovery.full().is_none()
     }
 
     /// Returns the window to advertise now. It is never less than before. It is increased only if
@@ -393,9 +348,8 @@ impl Connection {
         let count = self.sack.as_ref().map_or(0, |sack| sack.len(self.blocks_max()));
         let blocks = Options::sack_len(count);
         let mss = self.snd.mss().saturating_sub(u32::try_from(blocks).unwrap_or(0)).max(1);
-        self.recovery
-            .as_ref()
-            .map_or(mss, |recovery| recovery.even_len(self.snd.outstanding_max(), mss))
+        let recovery = self.recovery.full();
+        recovery.map_or(mss, |recovery| recovery.even_len(self.snd.outstanding_max(), mss))
     }
 
     /// Returns the timestamp clock: milliseconds from a random start.

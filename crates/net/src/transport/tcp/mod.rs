@@ -42,6 +42,7 @@ mod keep_alive;
 mod keyed_hash;
 mod limited_time;
 mod listen;
+mod loss_recovery;
 mod lower_level;
 mod newreno;
 mod pacing;

@@ -125,7 +125,7 @@ impl Connection {
             return false;
         }
         self.set_send_mss(mss);
-        if let Some(recovery) = &mut self.recovery {
+        if let Some(recovery) = self.recovery.full_mut() {
             recovery.flight.mark_all_lost();
         }
         true
@@ -133,7 +133,7 @@ impl Connection {
 
     fn set_send_mss(&mut self, mss: u32) {
         self.snd.set_mss(mss);
-        if let Some(recovery) = &mut self.recovery {
+        if let Some(recovery) = self.recovery.full_mut() {
             recovery.window.set_mss(mss);
         }
     }
@@ -208,7 +208,7 @@ impl Connection {
 
     /// Returns whether a probe is the only lost data.
     pub(super) fn only_probe_is_lost(&self) -> bool {
-        let Some(recovery) = &self.recovery else { return false };
+        let Some(recovery) = self.recovery.full() else { return false };
         let Some(probe) = self.path.as_ref().and_then(|path| path.probe) else { return false };
         let len = probe.end.since(probe.start);
         let first = recovery.flight.next_lost(1).map(|(seq, _)| seq);
@@ -231,7 +231,7 @@ impl Connection {
     /// trip (RFC 4821 §7.4).
     pub(super) fn path_probe(&mut self, usable: u32, cx: &mut Cx<'_>) -> Option<u32> {
         let has_nothing_missing =
-            self.recovery.as_ref().is_some_and(|recovery| recovery.has_nothing_missing());
+            self.recovery.full().is_some_and(|recovery| recovery.has_nothing_missing());
         let rto = self.rtt.rto();
         let headers = self.headers_len(cx.now);
         let seq = self.snd.nxt();

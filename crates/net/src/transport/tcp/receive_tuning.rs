@@ -174,7 +174,7 @@ impl Connection {
         cx: &mut Cx<'_>,
     ) {
         let SendLimit::Tuned { limit, .. } = self.profile.send_limit else { return };
-        let Some(recovery) = &self.recovery else { return };
+        let Some(recovery) = self.recovery.full() else { return };
         let now = self.snd.limit();
         let desired_window = (recovery.window.cwnd() as usize).saturating_mul(2).min(limit);
         if desired_window <= now || (buffered_len as usize) < now / 2 {

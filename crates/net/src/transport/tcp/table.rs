@@ -458,7 +458,7 @@ impl Table {
     pub(super) fn record_device_limit(&mut self, now: Instant) {
         let slot = self.output.front().and_then(|index| self.slots.get_mut(*index as usize));
         let connection = slot.and_then(|slot| slot.connection.as_mut());
-        if let Some(recovery) = connection.and_then(|connection| connection.recovery.as_mut()) {
+        if let Some(recovery) = connection.and_then(|connection| connection.recovery.full_mut()) {
             recovery.limits.set(Limit::Device, now);
         }
     }
@@ -527,7 +527,7 @@ impl Table {
     /// oldest one reduces its recovery state. If it cannot, it becomes the newest.
     fn record_busy(&mut self, index: u32) {
         let Some(slot) = self.slots.get_mut(index as usize) else { return };
-        if slot.connection.as_ref().is_none_or(|connection| connection.recovery.is_none()) {
+        if slot.connection.as_ref().is_none_or(|connection| connection.recovery.full().is_none()) {
             return;
         }
         slot.is_busy = true;

@@ -34,7 +34,7 @@ impl Connection {
     /// Returns the deadline of the recovery. A connection that has ended keeps its recovery state
     /// for STATUS, but has no deadline.
     fn recovery_deadline(&self) -> Option<Instant> {
-        let recovery = self.recovery.as_ref().filter(|_| self.state != State::Closed);
+        let recovery = self.recovery.full().filter(|_| self.state != State::Closed);
         recovery.and_then(|recovery| recovery.deadline())
     }
 
@@ -143,7 +143,7 @@ impl Connection {
         let srtt = self.rtt.srtt();
         let (must_probe, began_recovery) = self.recovery().timeout(srtt, cx.now);
         if must_probe {
-            self.must_probe_tail = true;
+            self.recovery.request_tail_probe();
             // The retransmission timeout starts when the probe is sent.
             self.restart_retransmit_timer(cx.now);
         }
@@ -180,14 +180,14 @@ impl Connection {
         // The timer is restarted when the segment is sent. Because this may never happen, it is
         // also restarted here.
         self.timers.set_retransmit(Some(self.retransmission_end(cx.now)));
-        self.timed = None;
-        self.must_probe_tail = false;
+        self.rtt.drop_syn();
+        self.recovery.cancel_tail_probe();
         if is_opening {
             if is_enabled(Mutant::NeverRetransmitsSyn) {
                 return;
             }
             // Data in the answer to a SYN with early data is retransmitted after the SYN.
-            if let Some(recovery) = &mut self.recovery {
+            if let Some(recovery) = self.recovery.full_mut() {
                 recovery.forget_flight();
             }
             self.snd.return_to_una();

@@ -5,7 +5,7 @@
 //! segments as possible for everything that is pending (TM-233 §3.3). Echo, acknowledgment and
 //! window therefore share one segment.
 
-use super::connection::{Connection, State, TimedSyn};
+use super::connection::{Connection, State};
 use super::header::{Flags, Header, Options};
 use super::limited_time::Limit;
 use super::sack::Blocks;
@@ -76,9 +76,10 @@ impl Connection {
     /// second one.
     pub(super) fn has_sent_all(&mut self, cx: &mut Cx<'_>) -> bool {
         let is_at_end = self.state.emits_data() && self.snd.is_at_end();
-        let is_probe_due =
-            self.must_probe_tail || self.timers.must_probe() || self.timers.must_keep_alive();
-        let has_lost_data = self.recovery.as_ref().is_some_and(|recovery| recovery.has_lost());
+        let is_probe_due = self.recovery.must_probe_tail()
+            || self.timers.must_probe()
+            || self.timers.must_keep_alive();
+        let has_lost_data = self.recovery.full().is_some_and(|recovery| recovery.has_lost());
         let is_ack_pending = self.acks.is_due();
         if !is_at_end || is_probe_due || has_lost_data || is_ack_pending || self.must_abort {
             return false;
@@ -104,14 +105,14 @@ impl Connection {
     /// Plans a retransmission. Lost data is sent before new data (RFC 6675 §4), at most a
     /// super-segment at once.
     fn plan_retransmission(&mut self, super_segment_max: u32, cx: &Cx<'_>) -> Option<Plan> {
-        if !self.recovery.as_ref()?.has_lost() {
+        if !self.recovery.full()?.has_lost() {
             return None;
         }
         // A device would put the same urgent pointer into every segment of a super-segment.
         let is_single = self.snd.up().is_some();
         let segments = if is_single { 1 } else { (super_segment_max / self.snd.mss()).max(1) };
         let mss = self.data_mss();
-        let (seq, len) = self.recovery.as_ref()?.next_lost(segments * mss)?;
+        let (seq, len) = self.recovery.full()?.next_lost(segments * mss)?;
         // The peer drops data beyond its window. It does so even if the window has included the
         // data before.
         let window = self.snd.wnd().saturating_sub(seq.since(self.snd.una()));
@@ -135,7 +136,7 @@ impl Connection {
     /// Plans a tail loss probe (RFC 8985 §7.3): new data if available, and otherwise the last
     /// segment.
     fn plan_tail_probe(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
-        if !core::mem::take(&mut self.must_probe_tail) || self.snd.outstanding() == 0 {
+        if !self.recovery.take_tail_probe() || self.snd.outstanding() == 0 {
             return None;
         }
         let unsent = self.snd.unsent();
@@ -145,12 +146,12 @@ impl Connection {
             let fin = self.snd.is_closing() && len == unsent && window > len;
             Plan { seq: self.snd.nxt(), len, syn: false, fin }
         } else {
-            let (seq, len) = self.recovery.as_ref()?.tail().filter(|_| self.snd.wnd() > 0)?;
+            let (seq, len) = self.recovery.full()?.tail().filter(|_| self.snd.wnd() > 0)?;
             self.plan_range(seq, len.min(self.data_mss()))
         };
         cx.meter.count(Counter::TcpTailProbes);
         self.statistics.tail_probes += 1;
-        self.is_tail_probe = true;
+        self.recovery.begin_tail_probe();
         Some(plan)
     }
 
@@ -200,14 +201,14 @@ impl Connection {
 
     /// Returns the number of bytes that may be sent together.
     fn quantum(&self) -> u32 {
-        let pacing = self.recovery.as_ref().map(|recovery| &recovery.pacing);
+        let pacing = self.recovery.full().map(|recovery| &recovery.pacing);
         let quantum = pacing.map_or(u64::MAX, |pacing| pacing.quantum(self.snd.mss()));
         u32::try_from(quantum).unwrap_or(u32::MAX)
     }
 
     /// Returns whether pacing allows data to be sent now. If not, starts its timer.
     fn is_paced_now(&mut self, now: Instant) -> bool {
-        let Some(recovery) = &mut self.recovery else { return true };
+        let Some(recovery) = self.recovery.full_mut() else { return true };
         let next_at = recovery.pacing.next_at(now);
         self.timers.set_pace(next_at);
         if next_at.is_some() {
@@ -226,7 +227,7 @@ impl Connection {
             (false, true) => Limit::Application,
             (true, _) => self.limit_of(unsent.min(self.data_mss()), window),
         };
-        let Some(recovery) = &mut self.recovery else { return };
+        let Some(recovery) = self.recovery.full_mut() else { return };
         recovery.limits.set(limit, now);
         recovery.record_limit(limit == Limit::CongestionWindow);
         if matches!(limit, Limit::Idle | Limit::Application) {
@@ -237,7 +238,7 @@ impl Connection {
     /// Returns the limit that prevents sending `next` more bytes. `window` bytes of the peer's
     /// window are free.
     fn limit_of(&self, next: u32, window: u32) -> Limit {
-        let allowance = self.recovery.as_ref().map_or(u32::MAX, |recovery| recovery.allowance());
+        let allowance = self.recovery.full().map_or(u32::MAX, |recovery| recovery.allowance());
         match () {
             () if window < next => Limit::PeerWindow,
             () if allowance < next => Limit::CongestionWindow,
@@ -255,7 +256,7 @@ impl Connection {
         let is_rest_of_buffer = unsent > 0 && unsent < mss && self.snd.is_full();
         let is_short_rest = (is_rest_of_window || is_rest_of_buffer) && self.snd.outstanding() > 0;
         let full = self.snd.mss();
-        if let Some(recovery) = self.recovery.as_mut().filter(|_| is_short_rest) {
+        if let Some(recovery) = self.recovery.full_mut().filter(|_| is_short_rest) {
             recovery.divide_evenly(max_outstanding, full);
         }
     }
@@ -497,9 +498,9 @@ impl Connection {
             cx.meter.add(Counter::TcpRetransmissions, segments);
             self.statistics.retransmissions += segments;
             self.path_sent_again(plan.seq, end, cx.now);
-            self.timed = None;
+            self.rtt.drop_syn();
         } else if plan.syn {
-            self.timed = Some(TimedSyn { end, sent_at: cx.now });
+            self.rtt.syn_was_sent(end, cx.now);
         }
         if plan.len > 0 {
             cx.meter.record_value(Quantity::SegmentBytesOut, u64::from(plan.len));
@@ -525,10 +526,10 @@ impl Connection {
         if self.timers.retransmit().is_none() || plan.syn || restarts_timer {
             self.restart_retransmit_timer(cx.now);
         }
-        if core::mem::take(&mut self.is_tail_probe) {
+        if self.recovery.end_tail_probe() {
             self.recovery().tail_probe_sent(is_retransmission);
         }
-        if let Some(recovery) = &mut self.recovery {
+        if let Some(recovery) = self.recovery.full_mut() {
             recovery.start_probe_timer(self.rtt.srtt(), self.timers.retransmit(), cx.now);
         }
     }
