@@ -17,10 +17,6 @@ use crate::mutants::{Mutant, is_enabled};
 use crate::time::{Duration, Instant};
 use core::ops::ControlFlow::{self, Break, Continue};
 
-/// Time for which the last timestamp of the peer remains valid (RFC 7323 §5.5). Afterwards a clock
-/// of one tick per millisecond may have wrapped.
-const TS_RECENT_VALID: Duration = Duration::from_secs(24 * 86_400);
-
 /// Tick of the timestamp clock.
 const TIMESTAMP_TICK: Duration = Duration::from_millis(1);
 
@@ -92,7 +88,7 @@ impl Connection {
         self.check_time_wait(arrival, cx)?;
         self.last_received_at = cx.now;
         self.record_timestamp(arrival, cx.now);
-        self.record_user_timeout(&arrival.header);
+        self.negotiated.record_user_timeout(&arrival.header);
         self.check_urgent(arrival, cx);
         self.process_text(arrival, cx)?;
         self.check_fin(arrival, cx);
@@ -121,7 +117,7 @@ impl Connection {
             return Break(Answer::Nothing);
         }
         self.synchronize(&header);
-        self.ts_recent_at = cx.now;
+        self.negotiated.set_ts_recent_at(cx.now);
         self.last_received_at = cx.now;
         if !acknowledges {
             // Simultaneous open (MUST-10): the SYN is sent again, with an acknowledgment.
@@ -181,16 +177,15 @@ impl Connection {
     /// Checks the timestamp: a segment with an older timestamp is an old duplicate (PAWS, RFC 7323
     /// §5.3).
     fn check_timestamp(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) -> Check {
-        let Some(recent) = self.ts_recent.filter(|_| !arrival.has(Flags::RST)) else {
+        if !self.negotiated.has_timestamps() || arrival.has(Flags::RST) {
             return Continue(());
-        };
+        }
         let Some((value, _)) = arrival.header.options.peer_timestamps() else {
             // RFC 7323 §3.2: once timestamps are negotiated, every segment must contain them.
             cx.meter.count(Counter::TcpPawsDropped);
             return Break(Answer::Nothing);
         };
-        let is_outdated = cx.now - self.ts_recent_at > TS_RECENT_VALID;
-        if value.is_before(recent) && !is_outdated {
+        if self.negotiated.is_old_timestamp(value, cx.now) {
             cx.meter.count(Counter::TcpPawsDropped);
             self.answer_outdated(arrival, cx);
             return Break(Answer::Nothing);
@@ -220,7 +215,8 @@ impl Connection {
             if arrival.header.seq + len == self.acks.last_sent() && self.is_plausible(arrival) {
                 self.record_timestamp(arrival, cx.now);
             }
-            self.record_duplicate(arrival.header.seq, arrival.data_end().min(self.rcv.nxt()));
+            self.negotiated
+                .add_duplicate_block(arrival.header.seq, arrival.data_end().min(self.rcv.nxt()));
             self.acks.send_now();
         } else {
             // The rate limit of challenges prevents an endless exchange of acknowledgments between
@@ -237,12 +233,10 @@ impl Connection {
     /// Records the timestamp to echo. RFC 7323 §4.3: only a segment that contains the last
     /// acknowledged sequence number sets it.
     fn record_timestamp(&mut self, arrival: &Arrival<'_>, now: Instant) {
-        if let (Some(recent), Some((value, _))) =
-            (&mut self.ts_recent, arrival.header.options.peer_timestamps())
+        if let Some((value, _)) = arrival.header.options.peer_timestamps()
             && !arrival.header.seq.is_after(self.acks.last_sent())
         {
-            *recent = value;
-            self.ts_recent_at = now;
+            self.negotiated.record_timestamp(value, now);
         }
     }
 
@@ -346,7 +340,7 @@ impl Connection {
         cx: &mut Cx<'_>,
     ) {
         let options = &arrival.header.options;
-        let blocks = if self.has_sack { options.sack.as_slice() } else { &[] };
+        let blocks = if self.negotiated.has_sack() { options.sack.as_slice() } else { &[] };
         if !has_advanced && !is_duplicate && blocks.is_empty() {
             return self.process_ece(arrival, cx);
         }
@@ -417,34 +411,31 @@ impl Connection {
     /// Returns whether the echoed timestamp is older than the first retransmission (RFC 3522 §3.2).
     fn is_ack_of_original(&self, arrival: &Arrival<'_>) -> bool {
         let first = self.recovery.full().and_then(|recovery| recovery.first_retransmission_at());
-        let first = first.filter(|_| self.ts_recent.is_some());
+        let first = first.filter(|_| self.negotiated.has_timestamps());
         let echo = arrival.header.options.peer_timestamps().map(|(_, echo)| echo);
-        first.zip(echo).is_some_and(|(at, echo)| echo.is_before(self.timestamp(at)))
+        first.zip(echo).is_some_and(|(at, echo)| echo.is_before(self.negotiated.timestamp(at)))
     }
 
     /// Processes ECE: the peer has received a segment with a congestion mark (RFC 3168 §6.1.2).
     fn process_ece(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
-        let is_echo = self.ecn.is_on && arrival.has(Flags::ECE);
+        let is_echo = self.negotiated.has_ecn() && arrival.has(Flags::ECE);
         if is_echo && self.recovery.full_mut().is_some_and(|recovery| recovery.process_mark()) {
             cx.meter.count(Counter::TcpMarkReductions);
             self.statistics.ecn_reductions += 1;
-            self.ecn.must_send_cwr = true;
+            self.negotiated.window_was_reduced();
         }
     }
 
     /// Processes the congestion mark of a segment. The mark is echoed until the peer reports a
     /// reduced window (CWR, RFC 3168 §6.1.3).
     fn process_congestion_mark(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
-        if !self.ecn.is_on {
+        if !self.negotiated.has_ecn() {
             return;
         }
-        if arrival.has(Flags::CWR) {
-            self.ecn.echoes = false;
-        }
+        self.negotiated.record_mark(arrival.has(Flags::CWR), arrival.is_marked);
         if arrival.is_marked {
             cx.meter.count(Counter::TcpMarksIn);
             self.statistics.ecn_marks += 1;
-            self.ecn.echoes = true;
         }
     }
 
@@ -494,9 +485,9 @@ impl Connection {
     /// Returns the time since the peer's echoed timestamp was sent, in whole ticks. The result is
     /// limited to the longest plausible time, because the echo may be forged.
     pub(super) fn rtt_by_echo(&self, arrival: &Arrival<'_>, now: Instant) -> Option<Duration> {
-        self.ts_recent?;
+        self.negotiated.ts_recent()?;
         let (_, echo) = arrival.header.options.peer_timestamps()?;
-        let millis = self.timestamp(now).since(echo);
+        let millis = self.negotiated.timestamp(now).since(echo);
         (millis < 120_000).then(|| Duration::from_millis(u64::from(millis)))
     }
 
@@ -591,7 +582,7 @@ impl Connection {
         let in_window = arrival.data.get(..window.min(len)).unwrap_or_default();
         let early = self.early_duplicate(offset, in_window.len()).filter(|_| !has_old_data);
         if let Some((start, end)) = early {
-            self.record_duplicate(start, end);
+            self.negotiated.add_duplicate_block(start, end);
         }
         let had_early = self.rcv.buffer().has_early();
         // Data before a FIN is copied. Data in a kept packet would become readable only after
@@ -608,7 +599,7 @@ impl Connection {
             cx.meter.count(Counter::TcpOutOfOrder);
             self.statistics.out_of_order += 1;
             // With SACK a single answer with all blocks is enough.
-            if !self.has_sack {
+            if !self.negotiated.has_sack() {
                 self.acks.add_duplicate();
             }
         }

@@ -94,7 +94,7 @@ impl Connection {
             remote: self.ends.remote,
             seq: self.snd.acceptable_seq(),
             ack: Some(self.rcv.nxt()),
-            options: self.options(now),
+            options: self.negotiated.timestamps_option(now),
         };
         let resets_peer = !matches!(self.state, State::SynSent | State::TimeWait | State::Closed);
         self.end(CloseReason::Aborted);
@@ -125,8 +125,8 @@ impl Connection {
             rttvar: self.rtt.rttvar(),
             rto: self.rtt.rto(),
             recovery: self.recovery.form().map(RecoveryForm::status).unwrap_or_default(),
-            has_sack: self.has_sack,
-            has_ecn: self.ecn.is_on,
+            has_sack: self.negotiated.has_sack(),
+            has_ecn: self.negotiated.has_ecn(),
             statistics: self.statistics,
         }
     }

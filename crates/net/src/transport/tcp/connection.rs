@@ -2,21 +2,21 @@
 
 use super::acknowledgments::Acknowledgments;
 use super::fast_open;
-use super::header::{Flags, Header, Options};
+use super::header::Header;
 use super::loss_recovery::{LossRecovery, RecoveryParameters};
+use super::negotiated_options::NegotiatedOptions;
 use super::path_search::PathSearch;
 use super::profile::{Profile, SendLimit, WindowUpdate};
 use super::receive_tuning::ReceiveTuning;
 use super::receive_variables::ReceiveVariables;
 use super::recovery::Recovery;
 use super::rtt::RttEstimator;
-use super::sack::{MAX_BLOCKS, SackList};
 use super::send_variables::SendVariables;
 use super::seq::Seq;
 use super::status::{CloseReason, Event, Statistics};
 use super::timers::Timers;
 use crate::internet::icmp::ErrorKind;
-use crate::time::{Duration, Instant, LocalClock, RemoteClock, Stamp};
+use crate::time::{Duration, Instant};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
@@ -93,18 +93,6 @@ impl fmt::Display for State {
     }
 }
 
-/// Explicit congestion notification (RFC 3168 §6.1).
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Ecn {
-    /// Whether both ends have negotiated ECN.
-    pub(super) is_on: bool,
-    /// Whether congestion marks are echoed to the peer. The echo ends when the peer reports a
-    /// reduced window.
-    pub(super) echoes: bool,
-    /// Whether the next new data must report that the window was reduced.
-    pub(super) must_send_cwr: bool,
-}
-
 /// Initial values of a connection. An attacker must not be able to guess `iss` and `ts_offset`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Start {
@@ -142,26 +130,13 @@ pub(super) struct Connection {
     pub(super) tuning: Option<Box<ReceiveTuning>>,
     pub(super) acks: Acknowledgments,
 
-    /// The timestamp to echo (RFC 7323 §4.3); `None` if timestamps are not negotiated.
-    pub(super) ts_recent: Option<Stamp<RemoteClock>>,
-    pub(super) ts_recent_at: Instant,
-    /// Random offset that hides the host's uptime from the peer.
-    pub(super) ts_offset: u32,
+    pub(super) negotiated: NegotiatedOptions,
     pub(super) rtt: RttEstimator,
     pub(super) recovery: LossRecovery,
-    pub(super) ecn: Ecn,
-    /// Whether both ends have permitted selective acknowledgments (RFC 2018 §2).
-    pub(super) has_sack: bool,
-    /// Allocated when the first segment arrives out of order.
-    pub(super) sack: Option<Box<SackList>>,
     pub(super) timers: Timers,
     /// Whether the layer below should try another route, because R1 timeouts have expired
     /// (MUST-20).
     pub(super) suspects_route: bool,
-    /// The user timeout advertised by the peer (RFC 5482).
-    pub(super) peer_timeout: Option<Duration>,
-    /// Whether the next segment must contain the local user timeout.
-    pub(super) must_send_user_timeout: bool,
     /// State of Fast Open until the connection is established.
     pub(super) fast_open: Option<Box<fast_open::Handshake>>,
     /// Whether the data of the peer's SYN was accepted before the end of the handshake.
@@ -198,18 +173,11 @@ impl Connection {
             rcv: ReceiveVariables::new(profile.receive_window.start(), shift),
             tuning: None,
             acks: Acknowledgments::new(now),
-            ts_recent: None,
-            ts_recent_at: now,
-            ts_offset: start.ts_offset,
+            negotiated: NegotiatedOptions::new(start.ts_offset, now),
             rtt: RttEstimator::new(profile.rto_min).with_retransmission(profile.retransmission),
             recovery: LossRecovery::default(),
-            ecn: Ecn::default(),
-            has_sack: false,
-            sack: None,
             timers: Timers::default(),
             suspects_route: false,
-            peer_timeout: None,
-            must_send_user_timeout: false,
             fast_open: None,
             has_early_data: false,
             path: None,
@@ -245,18 +213,12 @@ impl Connection {
                 self.rcv.disable_scaling();
             }
         }
-        let may_stamp = self.profile.extensions && self.profile.timestamps;
-        let offered = syn.options.peer_timestamps().filter(|_| may_stamp);
-        self.ts_recent = offered.map(|(value, _)| value);
-        self.record_user_timeout(syn);
+        self.negotiated.synchronize(syn, &self.profile);
         self.acks.synchronize(self.rcv.nxt());
         let default_mss = Self::default_mss(self.ends.remote.ip());
         let peer_mss = syn.options.mss.unwrap_or(default_mss).max(MIN_MSS);
-        let options = if self.ts_recent.is_some() { 12 } else { 0 };
         let mss = peer_mss.min(self.receive_mss()).min(self.ends.path_mss);
-        self.snd.set_mss(u32::from(mss).saturating_sub(options).max(1));
-        self.has_sack = self.profile.extensions && syn.options.sack_permitted;
-        self.ecn.is_on = self.profile.ecn && is_ecn_setup(syn.flags);
+        self.snd.set_mss(u32::from(mss).saturating_sub(self.negotiated.fixed_len()).max(1));
         self.snd.set_limit(send_limit(&self.profile, self.snd.mss()));
         self.snd.set_syn_window(u32::from(syn.window), syn.seq, syn.ack);
     }
@@ -270,7 +232,7 @@ impl Connection {
             congestion: self.profile.congestion,
             mss: self.snd.mss(),
             una,
-            has_sack: self.has_sack,
+            has_sack: self.negotiated.has_sack(),
         })
     }
 
@@ -328,35 +290,14 @@ impl Connection {
         }
     }
 
-    /// Returns the options of a segment other than a SYN, except its SACK blocks.
-    pub(super) fn options(&self, now: Instant) -> Options {
-        let stamped = |recent| Options::with_timestamps(self.timestamp(now), recent);
-        self.ts_recent.map(stamped).unwrap_or_default()
-    }
-
-    /// Returns the number of SACK blocks that fit into a header and leave space for a byte of data
-    /// in the segment. This matters on links with a very small MTU.
-    pub(super) fn blocks_max(&self) -> usize {
-        let blocks_limit = if self.ts_recent.is_some() { MAX_BLOCKS - 1 } else { MAX_BLOCKS };
-        let fits = |count: &usize| (Options::sack_len(*count) as u64) < u64::from(self.snd.mss());
-        (1..=blocks_limit).rev().find(fits).unwrap_or(0)
-    }
-
     /// Returns the maximum number of data bytes in a segment that also contains the pending SACK
     /// blocks.
     pub(super) fn data_mss(&self) -> u32 {
-        let count = self.sack.as_ref().map_or(0, |sack| sack.len(self.blocks_max()));
-        let blocks = Options::sack_len(count);
-        let mss = self.snd.mss().saturating_sub(u32::try_from(blocks).unwrap_or(0)).max(1);
+        let mss = self.snd.mss();
+        let blocks = self.negotiated.blocks_len(mss);
+        let mss = mss.saturating_sub(u32::try_from(blocks).unwrap_or(0)).max(1);
         let recovery = self.recovery.full();
         recovery.map_or(mss, |recovery| recovery.even_len(self.snd.outstanding_max(), mss))
-    }
-
-    /// Returns the timestamp clock: milliseconds from a random start.
-    pub(super) fn timestamp(&self, now: Instant) -> Stamp<LocalClock> {
-        let millis = now.as_nanos() / 1_000_000;
-        let ticks = u32::try_from(millis & 0xFFFF_FFFF).unwrap_or(0);
-        Stamp::new(ticks.wrapping_add(self.ts_offset))
     }
 
     /// Queues an event for the user.
@@ -375,7 +316,7 @@ impl Connection {
     pub(super) fn end(&mut self, close_reason: CloseReason) {
         self.state = State::Closed;
         self.timers.stop_all();
-        self.sack = None;
+        self.negotiated.clear_blocks();
         self.tuning = None;
         self.acks.cancel();
         self.close_reason.get_or_insert(close_reason);
@@ -385,7 +326,7 @@ impl Connection {
     /// Enters TIME-WAIT, or restarts its timer.
     pub(super) fn enter_time_wait(&mut self, now: Instant) {
         self.state = State::TimeWait;
-        self.sack = None;
+        self.negotiated.clear_blocks();
         self.tuning = None;
         self.timers.start_time_wait(now + TIME_WAIT);
     }
@@ -395,12 +336,6 @@ impl Connection {
 const SMALL_WINDOW_SEGMENTS: usize = 32;
 /// Duration of TIME-WAIT: two maximum segment lifetimes of 30 s, as in Linux and the BSDs.
 const TIME_WAIT: Duration = Duration::from_secs(60);
-
-/// Returns whether a SYN offers ECN: it has both ECE and CWR, while a SYN that accepts ECN has only
-/// ECE (RFC 3168 §6.1.1).
-fn is_ecn_setup(flags: Flags) -> bool {
-    flags.has(Flags::ECE) && flags.has(Flags::CWR) != flags.has(Flags::ACK)
-}
 
 pub(super) fn send_limit(profile: &Profile, mss: u32) -> usize {
     match profile.send_limit {

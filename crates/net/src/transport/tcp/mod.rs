@@ -44,6 +44,7 @@ mod limited_time;
 mod listen;
 mod loss_recovery;
 mod lower_level;
+mod negotiated_options;
 mod newreno;
 mod pacing;
 mod path_search;

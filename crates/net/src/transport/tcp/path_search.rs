@@ -98,7 +98,7 @@ impl Endpoints {
 impl Connection {
     /// Returns the length of all headers in front of the data, in bytes.
     fn headers_len(&self, now: Instant) -> u16 {
-        let options = u16::try_from(self.options(now).len()).unwrap_or(0);
+        let options = u16::try_from(self.negotiated.timestamps_option(now).len()).unwrap_or(0);
         self.ends.fixed_headers_len() + options
     }
 

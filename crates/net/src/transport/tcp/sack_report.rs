@@ -20,7 +20,7 @@ impl Connection {
     pub(super) fn answer_outdated(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
         let duplicate = self.duplicate_in(arrival).filter(|_| !arrival.has(Flags::SYN));
         let Some((start, end)) = duplicate else { return self.challenge(cx) };
-        self.record_duplicate(start, end);
+        self.negotiated.add_duplicate_block(start, end);
         self.acks.send_now();
     }
 
@@ -39,7 +39,7 @@ impl Connection {
 
     /// Makes the block that contains this segment the first one in the report (RFC 2018 §4).
     pub(super) fn record_blocks(&mut self, offset: usize, len: usize) {
-        if !self.has_sack {
+        if !self.negotiated.has_sack() {
             return;
         }
         if offset > 0
@@ -47,18 +47,9 @@ impl Connection {
             && let Some((start, end)) = self.rcv.buffer().early_around(offset)
         {
             let seq = |offset: usize| self.rcv.nxt() + u32::try_from(offset).unwrap_or(0);
-            self.sack.get_or_insert_default().arrived((seq(start), seq(end)));
+            self.negotiated.add_block((seq(start), seq(end)));
         }
-        if let Some(sack) = &mut self.sack {
-            sack.advance(self.rcv.nxt());
-        }
-    }
-
-    /// Records duplicate data for the report (RFC 2883 §4).
-    pub(super) fn record_duplicate(&mut self, start: Seq, end: Seq) {
-        if self.has_sack && start.is_before(end) {
-            self.sack.get_or_insert_default().repeated((start, end));
-        }
+        self.negotiated.advance_blocks(self.rcv.nxt());
     }
 
     /// Returns the first part of the `len` bytes at `offset` that was already received above a
@@ -80,7 +71,7 @@ impl Connection {
         let old_len = old_len.min(arrival.data.len());
         cx.meter.add(Counter::TcpDuplicateBytes, old_len as u64);
         let end = arrival.header.seq + u32::try_from(old_len).unwrap_or(0);
-        self.record_duplicate(arrival.header.seq, end);
+        self.negotiated.add_duplicate_block(arrival.header.seq, end);
         let kept_from = if is_enabled(Mutant::DeliversDuplicates) { 0 } else { old_len };
         arrival.data = arrival.data.get(kept_from..).unwrap_or_default();
         arrival.header.seq = self.rcv.nxt();

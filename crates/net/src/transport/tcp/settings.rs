@@ -41,7 +41,7 @@ impl Tcp {
     ) -> Result<(), NoConnection> {
         let connection = self.table.get_mut(id)?;
         Arc::make_mut(&mut connection.profile).user_timeout = user_timeout;
-        connection.must_send_user_timeout = user_timeout.is_shared;
+        connection.negotiated.set_must_send_user_timeout(user_timeout.is_shared);
         if user_timeout.is_shared && connection.state.emits_data() {
             connection.acks.send_now();
         }

@@ -211,7 +211,7 @@ impl Connection {
     fn give_up_limit(&self) -> Limit {
         match self.state {
             State::SynSent | State::SynReceived => self.profile.user_timeout.limit_of_syn(),
-            _ => self.profile.user_timeout.limit(self.peer_timeout),
+            _ => self.profile.user_timeout.limit(self.negotiated.peer_timeout()),
         }
     }
 

@@ -8,7 +8,6 @@
 use super::connection::{Connection, State};
 use super::header::{Flags, Header, Options};
 use super::limited_time::Limit;
-use super::sack::Blocks;
 use super::seq::Seq;
 use crate::cx::Cx;
 use crate::meter::{Counter, Quantity};
@@ -270,7 +269,7 @@ impl Connection {
         }
         let is_urgent = self.snd.up().is_some_and(|up| up.is_after(self.snd.nxt()));
         // A device would report the reduced window in every segment of a super-segment.
-        let is_single = is_urgent || self.ecn.must_send_cwr;
+        let is_single = is_urgent || self.negotiated.must_send_cwr();
         let segments = if is_single { 1 } else { (super_segment_max / self.snd.mss()).max(1) };
         let full_len = len.min(segments * mss);
         let may_end_short = full_len == unsent && !self.profile.nagle;
@@ -346,21 +345,23 @@ impl Connection {
         let is_answer = self.state == State::SynReceived;
         let has_extension = |offered: bool| self.profile.extensions && (offered || !is_answer);
         let scales = has_extension(self.rcv.shift() > 0 || self.snd.shift() > 0);
-        let stamps = self.profile.timestamps && has_extension(self.ts_recent.is_some());
+        let stamps = self.profile.timestamps && has_extension(self.negotiated.has_timestamps());
         let stamped = || {
             let no_timestamp = Stamp::new(0);
-            Options::with_timestamps(self.timestamp(cx.now), self.ts_recent.unwrap_or(no_timestamp))
+            let recent = self.negotiated.ts_recent().unwrap_or(no_timestamp);
+            Options::with_timestamps(self.negotiated.timestamp(cx.now), recent)
         };
         let stamped = stamps.then(stamped).unwrap_or_default();
         let fast_open = self.fast_open_option();
         // A long cookie leaves no space for the user timeout option, which is then sent later.
         let user_timeout = self.profile.user_timeout.option().filter(|_| fast_open.is_none());
-        self.must_send_user_timeout |=
-            self.profile.user_timeout.is_shared && user_timeout.is_none();
+        if self.profile.user_timeout.is_shared && user_timeout.is_none() {
+            self.negotiated.set_must_send_user_timeout(true);
+        }
         let options = Options {
             mss: Some(self.receive_mss()),
             window_scale: scales.then_some(self.rcv.shift()),
-            sack_permitted: has_extension(self.has_sack),
+            sack_permitted: has_extension(self.negotiated.has_sack()),
             user_timeout,
             fast_open,
             ..stamped
@@ -391,7 +392,7 @@ impl Connection {
     /// because some middleboxes drop the offer.
     fn syn_flags(&self, is_answer: bool) -> Flags {
         let offers_ecn = self.profile.ecn && self.rtt.backoffs() == 0;
-        match (is_answer, self.ecn.is_on && offers_ecn) {
+        match (is_answer, self.negotiated.has_ecn() && offers_ecn) {
             (true, true) => Flags::SYN.with(Flags::ACK).with(Flags::ECE),
             (true, false) => Flags::SYN.with(Flags::ACK),
             (false, _) if offers_ecn => Flags::SYN.with(Flags::ECE).with(Flags::CWR),
@@ -410,8 +411,7 @@ impl Connection {
         let flags = self.flags(plan, urgent, is_new);
         let is_probe = is_new && self.is_path_probe(plan.seq);
         let mss = self.data_mss();
-        let blocks_max = self.blocks_max();
-        let sack = self.sack.as_mut().map_or(Blocks::NONE, |sack| sack.take(blocks_max));
+        let sack = self.negotiated.take_blocks(self.snd.mss());
         let header = Header {
             source_port: self.ends.local.port(),
             destination_port: self.ends.remote.port(),
@@ -429,7 +429,7 @@ impl Connection {
         let is_long = plan.len > mss && !is_probe;
         let segment_size = if is_long { u16::try_from(mss).unwrap_or(0) } else { 0 };
         // RFC 3168 §6.1.5: retransmissions and segments without data must not be ECN-capable.
-        let ecn = if self.ecn.is_on && is_new { ECN_CAPABLE } else { 0 };
+        let ecn = if self.negotiated.has_ecn() && is_new { ECN_CAPABLE } else { 0 };
         Outgoing { header, offset, len: plan.len, segment_size, ecn }
     }
 
@@ -449,10 +449,10 @@ impl Connection {
         if urgent > 0 {
             flags = flags.with(Flags::URG);
         }
-        if self.ecn.echoes {
+        if self.negotiated.echoes_marks() {
             flags = flags.with(Flags::ECE);
         }
-        if is_new && core::mem::take(&mut self.ecn.must_send_cwr) {
+        if is_new && self.negotiated.take_cwr() {
             flags = flags.with(Flags::CWR);
         }
         flags
@@ -461,9 +461,9 @@ impl Connection {
     /// Returns the options of a segment with `len` bytes of data. Options that not every segment
     /// needs are sent in segments where they take no space from the data.
     fn options_of(&mut self, len: u32, has_blocks: bool, cx: &Cx<'_>) -> Options {
-        let mut options = self.options(cx.now);
-        if self.must_send_user_timeout && !has_blocks && len + 4 <= self.snd.mss() {
-            self.must_send_user_timeout = false;
+        let mut options = self.negotiated.timestamps_option(cx.now);
+        if self.negotiated.must_send_user_timeout() && !has_blocks && len + 4 <= self.snd.mss() {
+            self.negotiated.set_must_send_user_timeout(false);
             options.user_timeout = self.profile.user_timeout.option();
         }
         options
