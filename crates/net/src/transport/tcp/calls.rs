@@ -1,15 +1,176 @@
-//! The user calls on one connection (RFC 9293 §3.10.2 to §3.10.6).
+//! The user calls on a connection (RFC 9293 §3.10.2 to §3.10.6).
 
-use super::Reset;
+use super::Tcp;
 use super::congestion_window::initial_window;
 use super::connection::{Connection, State, send_limit};
+use super::connection_id::{ConnectionId, NoConnection};
 use super::loss_recovery::RecoveryForm;
 use super::profile::Profile;
+use super::reset::Reset;
 use super::status::{CloseReason, Status};
+use crate::cx::Cx;
 use crate::packet::Packet;
 use crate::time::Instant;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+
+impl Tcp {
+    /// SEND: queues as much of `data` as there is space for, and returns the number of queued
+    /// bytes.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the connection no longer exists.
+    pub fn send(&mut self, id: ConnectionId, data: &[u8]) -> Result<usize, NoConnection> {
+        let queued_len = self.table.get_mut(id)?.send(data);
+        self.reschedule(id);
+        Ok(queued_len)
+    }
+
+    /// SEND of shared data: queues as many bytes of `data` from `start` on as there is space for,
+    /// and returns their number. Large pieces are sent without a copy. The user must not change
+    /// them before the peer has acknowledged them.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the connection no longer exists.
+    pub fn send_shared(
+        &mut self,
+        id: ConnectionId,
+        data: &Arc<[u8]>,
+        start: usize,
+    ) -> Result<usize, NoConnection> {
+        let queued_len = self.table.get_mut(id)?.share(data, start);
+        self.reschedule(id);
+        Ok(queued_len)
+    }
+
+    /// SEND with the urgent flag: all queued data, including `data`, becomes urgent (RFC 6093).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the connection no longer exists.
+    pub fn send_urgent(&mut self, id: ConnectionId, data: &[u8]) -> Result<usize, NoConnection> {
+        let queued_len = self.table.get_mut(id)?.send_urgent(data);
+        self.reschedule(id);
+        Ok(queued_len)
+    }
+
+    /// RECEIVE: returns the first contiguous readable bytes; more may follow them.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the connection no longer exists.
+    pub fn received(&self, id: ConnectionId) -> Result<&[u8], NoConnection> {
+        Ok(self.table.get(id)?.rcv.buffer().data())
+    }
+
+    /// RECEIVE with lookahead: returns contiguous readable bytes that begin `offset` bytes after
+    /// the next unread byte. The result is empty after the last readable byte.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the connection no longer exists.
+    pub fn received_from(&self, id: ConnectionId, offset: usize) -> Result<&[u8], NoConnection> {
+        Ok(self.table.get(id)?.rcv.buffer().data_from(offset))
+    }
+
+    /// RECEIVE: removes `count` bytes that the user has read.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the connection no longer exists.
+    pub fn consume(&mut self, id: ConnectionId, count: usize) -> Result<(), NoConnection> {
+        self.table.consume(id, count)?;
+        self.reschedule(id);
+        Ok(())
+    }
+
+    /// Acknowledges the received data at the next output, even if the profile specifies a delay.
+    /// The peer may be waiting for the acknowledgment (Nagle's algorithm, RFC 9293 §3.7.4).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the connection no longer exists.
+    pub fn acknowledge(&mut self, id: ConnectionId) -> Result<(), NoConnection> {
+        if self.table.get_mut(id)?.acks.expedite() {
+            self.reschedule(id);
+        }
+        Ok(())
+    }
+
+    /// Returns the number of bytes from the next unread byte to the end of the urgent data.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the connection no longer exists.
+    pub fn urgent_ahead(&self, id: ConnectionId) -> Result<Option<usize>, NoConnection> {
+        Ok(self.table.get(id)?.rcv.urgent_ahead())
+    }
+
+    /// CLOSE: a FIN is sent after the queued data. Receiving continues.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the connection no longer exists.
+    pub fn close(&mut self, id: ConnectionId) -> Result<(), NoConnection> {
+        self.table.get_mut(id)?.close();
+        self.reschedule(id);
+        Ok(())
+    }
+
+    /// ABORT: ends the connection and sends a reset to the peer.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the connection no longer exists.
+    pub fn abort(&mut self, id: ConnectionId, cx: &mut Cx<'_>) -> Result<(), NoConnection> {
+        let reset = self.table.get_mut(id)?.abort(cx.now);
+        if let Some(reset) = reset {
+            self.queue_reset(reset, cx);
+        }
+        self.reschedule(id);
+        Ok(())
+    }
+
+    /// STATUS: returns the state of a connection.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the connection no longer exists.
+    pub fn status(&self, id: ConnectionId) -> Result<Status, NoConnection> {
+        Ok(self.table.get(id)?.status())
+    }
+
+    /// Replaces the policies of a connection, except the options negotiated with the peer.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the connection no longer exists.
+    pub fn set_profile(&mut self, id: ConnectionId, profile: Profile) -> Result<(), NoConnection> {
+        self.table.change(id, |connection| connection.set_profile(profile))?;
+        self.reschedule(id);
+        Ok(())
+    }
+
+    /// STATUS of every connection, in unspecified order.
+    pub fn statuses(&self) -> impl Iterator<Item = Status> {
+        self.table.connections().map(Connection::status)
+    }
+
+    /// Releases the connection: closes it if it is open, and deletes it once it has ended.
+    ///
+    /// If received data was not read, or more data arrives, the peer gets a reset (RFC 9293 §3.6.1,
+    /// SHLD-3). If the peer does not close its side or open its window, the connection ends after a
+    /// minute.
+    pub fn release(&mut self, id: ConnectionId) {
+        if let Ok(connection) = self.table.get_mut(id) {
+            connection.release();
+            self.table.release(id);
+            self.reschedule(id);
+        }
+    }
+}
 
 impl Connection {
     /// SEND: queues as much of `data` as there is space for, and returns the number of queued

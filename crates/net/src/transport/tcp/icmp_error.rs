@@ -5,9 +5,9 @@
 //! segment size only to a value that every link today supports. All other errors are soft
 //! (MUST-56): the error is recorded, and reported as the cause if the connection is given up later.
 
-use super::ConnectionId;
 use super::Tcp;
 use super::connection::{Connection, State};
+use super::connection_id::ConnectionId;
 use super::seq::Seq;
 use super::status::CloseReason;
 use crate::cx::Cx;

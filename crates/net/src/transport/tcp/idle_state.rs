@@ -13,8 +13,8 @@
 use super::congestion_window::IdleWindow;
 use super::flight::RateSample;
 use super::limited_time::Limits;
+use super::phase::Phase;
 use super::rack::LearnedPath;
-use super::recovery::Phase;
 use super::status::RecoveryStatus;
 
 /// The reduced state of a settled connection.

@@ -16,7 +16,7 @@ use super::status::CloseReason;
 use super::syn_cookie::OfferedOptions;
 use super::table::AddressPair;
 use super::transmit::Outgoing;
-use super::{ConnectionId, ListenError, LowerLevel, Profile, Segment, Tcp};
+use super::{ConnectionId, LowerLevel, Profile, Segment, Tcp};
 use crate::cx::Cx;
 use crate::meter::Counter;
 use crate::packet::Packet;
@@ -24,6 +24,13 @@ use crate::time::{Duration, Instant};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use core::net::{IpAddr, SocketAddr};
+
+/// Reasons why a listener cannot be created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListenError {
+    /// Another listener has the same local end.
+    InUse,
+}
 
 /// Maximum number of half-open connections per listener.
 pub(super) const BACKLOG: usize = 64;

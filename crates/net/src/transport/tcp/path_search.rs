@@ -11,10 +11,10 @@
 
 use super::Tcp;
 use super::connection::{self, Connection, Endpoints};
+use super::connection_id::{ConnectionId, NoConnection};
 use super::lower_level::{FIXED_HEADERS_V4_LEN, FIXED_HEADERS_V6_LEN};
 use super::profile::BlackHoleDetection;
 use super::seq::Seq;
-use super::{ConnectionId, NoConnection};
 use crate::cx::Cx;
 use crate::internet::ipv6;
 use crate::internet::path_mtu::IPV4_FLOOR;

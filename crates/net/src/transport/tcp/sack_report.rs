@@ -7,7 +7,6 @@ use super::arrives::Arrival;
 use super::connection::Connection;
 use super::header::Flags;
 use super::sack::Block;
-use super::seq::Seq;
 use crate::cx::Cx;
 use crate::meter::Counter;
 use crate::mutants::{Mutant, is_enabled};

@@ -1,8 +1,12 @@
 //! Settings that the user can change while a connection is open (RFC 9293 §3.9.1), and reports
 //! about destinations to the layer below.
 
+use super::Tcp;
 use super::connection::State;
-use super::{ConnectionId, KeepAlive, Marking, NoConnection, Tcp, UserTimeout};
+use super::connection_id::{ConnectionId, NoConnection};
+use super::keep_alive::KeepAlive;
+use super::profile::Marking;
+use super::user_timeout::UserTimeout;
 use alloc::sync::Arc;
 use core::net::IpAddr;
 

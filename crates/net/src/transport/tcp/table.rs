@@ -2,9 +2,8 @@
 //! output, timers or events. A connection is in each list at most once. No list is searched
 //! completely unless the table is full.
 
-use super::ConnectionId;
-use super::NoConnection;
 use super::connection::{Connection, State};
+use super::connection_id::{ConnectionId, NoConnection};
 use super::limited_time::Limit;
 use super::listen::LocalEnd;
 use super::status::Event;
