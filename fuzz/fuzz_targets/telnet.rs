@@ -9,7 +9,7 @@ use fuzz::corpus::write_seeds;
 use fuzz::script::Script;
 use libfuzzer_sys::fuzz_target;
 use protocols::telnet::{
-    ComPortCommand, Command, Decompressor, EnvironmentVariable, Event, FlowControl, Gmcp,
+    ComPortCommand, Command, Decompressor, EnvironmentVariable, Event, FlowControl,
     LinemodeMode, OptionCode, OptionSet, ServerSettings, Side, SlcFunction, SpecialCharacter,
     Telnet, UserSettings,
 };
@@ -217,10 +217,7 @@ fn make_option_call(telnet: &mut Telnet, which: usize, script: &mut Script<'_>, 
         }
         23 => _ = telnet.com_port(&ComPortCommand::DataSize(byte), cx),
         24 => _ = telnet.com_port(&ComPortCommand::Suspend, cx),
-        _ => {
-            let message = Gmcp { name: "Core.Ping".into(), value: byte.to_string() };
-            _ = telnet.gmcp(&message, cx);
-        }
+        _ => _ = telnet.com_port(&ComPortCommand::Resume, cx),
     }
 }
 

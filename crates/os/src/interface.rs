@@ -151,29 +151,6 @@ impl Interface {
         Ok(has_address.then(|| request.get(2)))
     }
 
-    /// Returns the length of the transmit queue in packets. The queue of a TUN contains the packets
-    /// that the program has not read yet.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`InterfaceError::NoSuchInterface`] if the interface has been removed.
-    pub fn transmit_queue_len(&self) -> Result<u32, InterfaceError> {
-        let mut request = self.request()?;
-        self.call::<SIOCGIFTXQLEN>(&mut request)?;
-        Ok(u32::try_from(request.number()).unwrap_or(0))
-    }
-
-    /// Sets the length of the transmit queue in packets.
-    ///
-    /// # Errors
-    ///
-    /// Returns the errors of [`Self::set_address`].
-    pub fn set_transmit_queue_len(&self, packets: u32) -> Result<(), InterfaceError> {
-        let mut request = self.request()?;
-        request.set_number(i32::try_from(packets).unwrap_or(i32::MAX));
-        self.call::<SIOCSIFTXQLEN>(&mut request)
-    }
-
     /// Adds an IPv6 address with a network prefix of `prefix_bits` bits. The address can be used at
     /// once, because duplicate address detection (RFC 4862 §5.4) is skipped.
     ///
@@ -460,8 +437,6 @@ const SIOCGIFMTU: Opcode = 0x8921;
 const SIOCSIFMTU: Opcode = 0x8922;
 const SIOCGIFHWADDR: Opcode = 0x8927;
 const SIOCGIFINDEX: Opcode = 0x8933;
-const SIOCGIFTXQLEN: Opcode = 0x8942;
-const SIOCSIFTXQLEN: Opcode = 0x8943;
 // <linux/if_arp.h>
 const ARPHRD_ETHER: u16 = 1;
 const ARPHRD_LOOPBACK: u16 = 772;
@@ -551,21 +526,6 @@ mod tests {
             assert_eq!(interface.hardware_address().unwrap(), None);
             let loopback = Interface::named("lo").unwrap();
             assert_eq!(loopback.index().unwrap(), 1);
-        });
-    }
-
-    #[test]
-    fn the_transmit_queue_of_a_tun_can_be_set() {
-        // The kernel requires the privilege in the initial user namespace (net/core/dev_ioctl.c).
-        if !test_support::is_root_of_the_machine() {
-            return;
-        }
-        in_new_network(|| {
-            let tun = Tun::open(Some("plumb0")).unwrap();
-            let interface = Interface::named(tun.name()).unwrap();
-            assert_ne!(interface.transmit_queue_len().unwrap(), 77);
-            interface.set_transmit_queue_len(77).unwrap();
-            assert_eq!(interface.transmit_queue_len().unwrap(), 77);
         });
     }
 

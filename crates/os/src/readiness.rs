@@ -390,20 +390,6 @@ impl Watched {
     }
 }
 
-/// Makes timed waits of the calling thread end at their deadline instead of up to 50 microseconds
-/// later.
-///
-/// By default Linux delays the end of a wait by up to that time (timer slack), to wake several
-/// threads at once.
-///
-/// # Errors
-///
-/// Returns the error of `prctl(2)`.
-#[cfg(target_os = "linux")]
-pub fn set_exact_deadlines() -> io::Result<()> {
-    Ok(rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1))?)
-}
-
 fn timespec(time: Duration) -> Timespec {
     let tv_sec = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
     Timespec { tv_sec, tv_nsec: time.subsec_nanos().into() }
@@ -570,12 +556,5 @@ mod tests {
             let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
             assert!(Watched::new(file.as_fd()).unwrap().is_none());
         });
-    }
-
-    #[test]
-    #[cfg(target_os = "linux")]
-    fn exact_deadlines_are_granted_to_any_thread() {
-        set_exact_deadlines().unwrap();
-        assert_eq!(rustix::thread::current_timer_slack().unwrap(), 1);
     }
 }

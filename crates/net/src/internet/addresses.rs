@@ -81,12 +81,6 @@ impl Address {
         let valid_until = None;
         Self { address, prefix_len, state: State::Preferred, preferred_until, valid_until }
     }
-
-    /// Returns whether `other` is on the same network.
-    #[must_use]
-    pub fn is_same_network(&self, other: IpAddr) -> bool {
-        is_in_prefix(other, self.address, self.prefix_len)
-    }
 }
 
 /// All addresses of the host.

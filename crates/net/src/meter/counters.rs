@@ -538,8 +538,6 @@ closed_list! {
         FtpTransfersFailed "FTP transfers failed",
         /// Timeouts of a login, an idle session, a reply or a data connection.
         FtpTimeouts "FTP timeouts",
-        /// Lines of a listing that match no known format.
-        FtpListingLinesUnknown "FTP listing lines in an unknown format",
         // TFTP.
         /// New blocks received.
         TftpBlocksIn "TFTP blocks in",

@@ -236,16 +236,10 @@ impl OptionCode {
     pub const COM_PORT: Self = Self(44);
     /// START_TLS (draft-altman-telnet-starttls).
     pub const START_TLS: Self = Self(46);
-    /// MSDP: the Mud Server Data Protocol.
-    pub const MSDP: Self = Self(69);
-    /// MSSP: the Mud Server Status Protocol.
-    pub const MSSP: Self = Self(70);
     /// MCCP2: the server compresses its output.
     pub const COMPRESS2: Self = Self(86);
     /// MCCP3: the user compresses its output.
     pub const COMPRESS3: Self = Self(87);
-    /// GMCP: messages in JSON between a MUD (a multi-user game) and its user.
-    pub const GMCP: Self = Self(201);
     /// ECHO-ACKNOWLEDGMENT, private to plumbline, with an otherwise unused number.
     pub const ECHO_ACKNOWLEDGMENT: Self = Self(221);
 

@@ -4,10 +4,7 @@ use super::command::{Command, OptionCode, Side};
 use super::option::com_port::ComPortEvent;
 use super::option::environment::EnvironmentVariable;
 use super::option::flow_control::FlowControl;
-use super::option::gmcp::Gmcp;
 use super::option::linemode::LinemodeMode;
-use super::option::msdp::MsdpVariable;
-use super::option::mssp::MsspVariable;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -86,12 +83,6 @@ pub enum Event<'a> {
     /// All further input is compressed: pass it through a
     /// [`Decompressor`](super::option::compression::Decompressor) first.
     CompressionStarted,
-    /// A GMCP message of a MUD server or its user.
-    Gmcp(Box<Gmcp>),
-    /// MSDP variables of a MUD server or its user.
-    Msdp(Vec<MsdpVariable>),
-    /// For a user: MSSP variables of a MUD server.
-    Mssp(Vec<MsspVariable>),
     /// For a user: number of sent data bytes whose effect is included in the data received before
     /// this event, as counted by [`Telnet::sent_position`](super::Telnet::sent_position).
     EchoAcknowledged(u64),

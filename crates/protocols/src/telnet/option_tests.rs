@@ -192,22 +192,6 @@ fn a_serial_port_suspends_and_resumes_the_sender() {
     assert!(!user.telnet.is_suspended());
 }
 
-#[test]
-fn a_mud_and_its_user_exchange_messages_and_variables() {
-    let options = [OptionCode::GMCP, OptionCode::MSDP, OptionCode::MSSP];
-    let (mut user, mut server, ..) = settled_ends(&options);
-    let hello = Gmcp { name: "Core.Hello".into(), value: "{\"client\":\"plumb\"}".into() };
-    user.telnet.gmcp(&hello, &mut user.context.cx()).unwrap();
-    let health = [MsdpVariable { name: "HEALTH".into(), value: MsdpValue::Text("9".into()) }];
-    server.telnet.msdp(&health, &mut server.context.cx()).unwrap();
-    let players = [MsspVariable { name: "PLAYERS".into(), values: vec!["52".into()] }];
-    server.telnet.mssp(&players, &mut server.context.cx()).unwrap();
-    let (user_events, server_events) = settle(&mut user, &mut server);
-    let expected = [Event::Msdp(health.to_vec()), Event::Mssp(players.to_vec())].map(other_event);
-    assert_eq!(user_events, expected);
-    assert_eq!(server_events, [other_event(Event::Gmcp(Box::new(hello)))]);
-}
-
 /// Returns a user's end and a server's end that have sent FOLLOWS. Each is returned with the
 /// FOLLOWS message that its peer would send.
 fn ends_after_follows() -> [(End, [u8; 6]); 2] {
@@ -555,10 +539,10 @@ fn an_unread_inspector_keeps_the_newest_records() {
 
 #[test]
 fn no_message_is_sent_for_a_disabled_option() {
-    let (mut user, mut server, ..) = settled_ends(&[OptionCode::GMCP]);
-    server.ask(Side::Local, OptionCode::GMCP, false).unwrap();
-    let (user_events, _) = settle(&mut user, &mut server);
-    assert_eq!(user_events, [disabled_event(Side::Remote, OptionCode::GMCP)]);
-    let hello = Gmcp { name: "Core.Hello".into(), value: "".into() };
-    assert_eq!(user.telnet.gmcp(&hello, &mut user.context.cx()), Err(AskError::NotEnabled));
+    let (mut user, mut server, ..) = settled_ends(&[OptionCode::COM_PORT]);
+    user.ask(Side::Local, OptionCode::COM_PORT, false).unwrap();
+    let (_, server_events) = settle(&mut user, &mut server);
+    assert_eq!(server_events, [disabled_event(Side::Remote, OptionCode::COM_PORT)]);
+    let result = server.telnet.com_port(&ComPortCommand::Suspend, &mut server.context.cx());
+    assert_eq!(result, Err(AskError::NotEnabled));
 }

@@ -6,14 +6,11 @@ use super::option::charset::Charsets;
 use super::option::com_port::ComPortCommand;
 use super::option::environment::Message as Environment;
 use super::option::flow_control::FlowControl;
-use super::option::gmcp::Gmcp;
 use super::option::linemode::{LinemodeMode, SlcFunction, SpecialCharacter};
-use super::option::msdp::MsdpVariable;
-use super::option::mssp::MsspVariable;
 use super::option::start_tls;
 use super::option::terminal_speed::Message as Speed;
 use super::option::terminal_type::Message as TerminalType;
-use super::option::{self, OptionRow, display, msdp, mssp, naws, status};
+use super::option::{self, OptionRow, display, naws, status};
 use super::option::{terminal_speed, terminal_type};
 use super::{AskError, Event, OptionCode, OptionState, Role, Side, Telnet, output};
 use alloc::boxed::Box;
@@ -85,14 +82,11 @@ impl Telnet {
             | option::Message::Display(display::Message::Is(_))
             | option::Message::Naws(_)
             | option::Message::Environment(Environment::Is(_) | Environment::Info(_))
-            | option::Message::Mssp(_)
             | option::Message::EchoAcknowledgment(_) => is_remote_enabled,
             option::Message::Linemode(_)
             | option::Message::Charset(_)
             | option::Message::ComPort(_)
-            | option::Message::StartTls
-            | option::Message::Msdp(_)
-            | option::Message::Gmcp(_) => is_local_enabled || is_remote_enabled,
+            | option::Message::StartTls => is_local_enabled || is_remote_enabled,
             // The peer may still start an announced compressed stream after the local end has
             // requested the end of compression.
             option::Message::Compress => is_remote_enabled || self.is_enabled(Side::Local, option),
@@ -124,9 +118,6 @@ impl Telnet {
                 event_only(Event::StartTls)
             }
             option::Message::StartTls => None,
-            option::Message::Msdp(variables) => event_only(Event::Msdp(variables)),
-            option::Message::Mssp(variables) => event_only(Event::Mssp(variables)),
-            option::Message::Gmcp(message) => event_only(Event::Gmcp(Box::new(message))),
             option::Message::EchoAcknowledgment(count) => {
                 // More bytes than were sent cannot have been echoed.
                 (count <= self.output.data_position())
@@ -329,45 +320,8 @@ impl Telnet {
         self.send_in_force(side, OptionCode::COM_PORT, &content, cx)
     }
 
-    /// Sends a GMCP message.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`AskError`] if GMCP is not enabled, if the name is invalid, or if the output queue
-    /// is full.
-    pub fn gmcp(&mut self, message: &Gmcp, cx: &mut Cx<'_>) -> Result<(), AskError> {
-        let content = message.content().ok_or(AskError::NotSupported)?;
-        self.send_in_force(self.servers_side(), OptionCode::GMCP, &content, cx)
-    }
-
-    /// Sends MSDP variables.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`AskError`] if MSDP is not enabled, if a text contains an MSDP marker byte, or if
-    /// the output queue is full.
-    pub fn msdp(&mut self, variables: &[MsdpVariable], cx: &mut Cx<'_>) -> Result<(), AskError> {
-        let content = msdp::content(variables).ok_or(AskError::NotSupported)?;
-        self.send_in_force(self.servers_side(), OptionCode::MSDP, &content, cx)
-    }
-
-    /// For a server: sends the properties of a MUD.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`AskError`] if MSSP is not enabled, if a text contains an MSSP marker byte, or if
-    /// the output queue is full.
-    pub fn mssp(&mut self, variables: &[MsspVariable], cx: &mut Cx<'_>) -> Result<(), AskError> {
-        let content = mssp::content(variables).ok_or(AskError::NotSupported)?;
-        self.send_in_force(Side::Local, OptionCode::MSSP, &content, cx)
-    }
-
     fn users_side(&self) -> Side {
         if self.is_user() { Side::Local } else { Side::Remote }
-    }
-
-    fn servers_side(&self) -> Side {
-        if self.is_user() { Side::Remote } else { Side::Local }
     }
 
     /// Sends a subnegotiation about an option that `side` performs.

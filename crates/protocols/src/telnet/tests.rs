@@ -110,9 +110,6 @@ fn to_owned_event(event: Event<'_>) -> Event<'static> {
         Event::ComPort(event) => Event::ComPort(event),
         Event::StartTls => Event::StartTls,
         Event::CompressionStarted => Event::CompressionStarted,
-        Event::Gmcp(message) => Event::Gmcp(message),
-        Event::Msdp(variables) => Event::Msdp(variables),
-        Event::Mssp(variables) => Event::Mssp(variables),
         Event::EchoAcknowledged(count) => Event::EchoAcknowledged(count),
         Event::Status(enabled) => Event::Status(enabled),
     }
@@ -708,11 +705,8 @@ fn the_table_of_options_displays_each_state_as_in_rfc_1143() {
     CHARSET             NO            NO
     COM-PORT-OPTION     NO            NO
     START_TLS           NO            NO
-    MSDP                NO            NO
-    MSSP                NO            NO
     COMPRESS2           NO            NO
     COMPRESS3           NO            NO
-    GMCP                NO            NO
     ECHO-ACKNOWLEDGMENT NO            NO
     ");
 }

@@ -5,10 +5,11 @@
 //! reader skips fields that it does not know and treats a value of the wrong type as unknown. It
 //! accepts the field names of all schemas, and ignores the schema number.
 
-use super::json_writer;
+use super::SCHEMA;
 use super::schema::{Host, Ncp, OwnStack, Tcp, Transfer};
-use super::value::{Field, Identifier, Text, Value};
+use super::value::{Field, Identifier, Text, Value, escaped};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -44,7 +45,7 @@ impl Transfer {
     /// Appends the line of [`Self::to_line`] to `lines`.
     pub fn push_line(&self, lines: &mut Vec<u8>) {
         let start = lines.len();
-        json_writer::push(self, lines);
+        push(self, lines);
         if lines.len() - start <= LINE_MAX_BYTES {
             return;
         }
@@ -53,7 +54,7 @@ impl Transfer {
         for limit in TEXT_LIMITS {
             lines.truncate(start);
             truncate_texts(&mut short_record, limit);
-            json_writer::push(&short_record, lines);
+            push(&short_record, lines);
             if lines.len() - start <= LINE_MAX_BYTES {
                 return;
             }
@@ -63,7 +64,7 @@ impl Transfer {
         short_record.own_stack = OwnStack::default();
         short_record.ncp = Ncp::default();
         lines.truncate(start);
-        json_writer::push(&short_record, lines);
+        push(&short_record, lines);
     }
 
     /// Parses a line of a journal, of this schema or of schema 1.
@@ -74,6 +75,41 @@ impl Transfer {
     pub(crate) fn from_line(line: &str) -> Result<Self, LineError> {
         let read: Self = serde_json::from_str(line).map_err(|_| LineError::NotJson)?;
         if read.record_id == Identifier::default() { Err(LineError::NoRecordId) } else { Ok(read) }
+    }
+}
+
+/// Appends `transfer` to `lines` as one line, with its newline.
+fn push(transfer: &Transfer, lines: &mut Vec<u8>) {
+    // Writing to a Vec cannot fail, and every key is a string.
+    _ = serde_json::to_writer(&mut *lines, transfer);
+    lines.push(b'\n');
+}
+
+impl Serialize for Transfer {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_map(None)?;
+        object.serialize_entry("schema", &SCHEMA)?;
+        object.serialize_entry("record_id", &self.record_id.value())?;
+        let mut result = Ok(());
+        self.visit(|_, name, value| {
+            if result.is_ok() {
+                result = object.serialize_entry(name, &value);
+            }
+        });
+        result?;
+        object.end()
+    }
+}
+
+impl Serialize for Value<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Number(number) => serializer.serialize_u64(*number),
+            Self::Flag(flag) => serializer.serialize_bool(*flag),
+            Self::Enum(word, _) => serializer.serialize_str(word),
+            Self::Text(bytes) => serializer.serialize_str(&escaped(bytes)),
+            Self::Identifier(_) | Self::Address(_) => serializer.collect_str(self),
+        }
     }
 }
 
@@ -194,5 +230,38 @@ impl<'de> Visitor<'de> for FieldValueVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(FieldValue::Other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transfer::tests::any_transfer;
+    use proptest::prelude::*;
+
+    #[test]
+    fn an_address_with_a_scope_is_formatted_by_display() {
+        let address = "[fe80::1%3]:21".parse().unwrap();
+        let text = serde_json::to_string(&Value::Address(address)).unwrap();
+        assert_eq!(text, "\"[fe80::1%3]:21\"");
+    }
+
+    proptest! {
+        #[test]
+        fn any_record_is_an_object_with_the_displayed_values(
+            transfer in any_transfer(),
+        ) {
+            let mut line = Vec::new();
+            push(&transfer, &mut line);
+            let object: serde_json::Value = serde_json::from_slice(&line).unwrap();
+            let mut fields = 2;
+            transfer.visit(|_, name, value| {
+                fields += 1;
+                let member = &object[name];
+                let member = member.as_str().map_or_else(|| member.to_string(), str::to_owned);
+                assert_eq!(member, value.to_string());
+            });
+            prop_assert_eq!(object.as_object().unwrap().len(), fields);
+        }
     }
 }

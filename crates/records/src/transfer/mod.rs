@@ -26,7 +26,6 @@ pub mod compact;
 pub mod derived;
 mod enums;
 mod json_line;
-mod json_writer;
 mod schema;
 mod value;
 pub mod xferlog;

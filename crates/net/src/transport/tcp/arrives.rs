@@ -6,9 +6,8 @@
 //! is acceptable but does not match exactly is answered by a challenge acknowledgment. The number
 //! of challenge acknowledgments per connection and second is limited.
 
-use super::connection::{Connection, PendingAck, State};
+use super::connection::{Connection, State};
 use super::header::{Flags, Header};
-use super::profile::Acknowledgment;
 use super::recovery::{Acknowledged, Outcome};
 use super::seq::Seq;
 use super::status::{CloseReason, Event};
@@ -18,24 +17,8 @@ use crate::mutants::{Mutant, is_enabled};
 use crate::time::{Duration, Instant};
 use core::ops::ControlFlow::{self, Break, Continue};
 
-/// Maximum number of challenge acknowledgments per connection and second (RFC 5961 §7). A limit
-/// shared by all connections would reveal the activity of one connection to another (row 29 of the
-/// attack table).
-const CHALLENGES_PER_SECOND: u32 = 10;
-
-/// Time for which the last timestamp of the peer remains valid (RFC 7323 §5.5). Afterwards a clock
-/// of one tick per millisecond may have wrapped.
-const TS_RECENT_VALID: Duration = Duration::from_secs(24 * 86_400);
-
 /// Tick of the timestamp clock.
 const TIMESTAMP_TICK: Duration = Duration::from_millis(1);
-
-/// Maximum delay of an acknowledgment. RFC 9293 §3.8.6.3 (MUST-40) requires less than 0.5 s.
-const ACK_DELAY_MAX: Duration = Duration::from_millis(499);
-
-/// Maximum number of duplicate acknowledgments queued for output. The peer needs three of them to
-/// detect a loss.
-const MAX_DUPLICATE_ACKS: u32 = 64;
 
 /// The segment being processed. Data that was already received is removed from its front.
 #[derive(Clone, Copy, Debug)]
@@ -105,7 +88,7 @@ impl Connection {
         self.check_time_wait(arrival, cx)?;
         self.last_received_at = cx.now;
         self.record_timestamp(arrival, cx.now);
-        self.record_user_timeout(&arrival.header);
+        self.negotiated.record_user_timeout(&arrival.header);
         self.check_urgent(arrival, cx);
         self.process_text(arrival, cx)?;
         self.check_fin(arrival, cx);
@@ -116,7 +99,7 @@ impl Connection {
     fn syn_sent(&mut self, arrival: Arrival<'_>, cx: &mut Cx<'_>) -> Check {
         let header = arrival.header;
         let acknowledges = arrival.has(Flags::ACK);
-        if acknowledges && !self.acknowledges_syn(header.ack) {
+        if acknowledges && !self.snd.acknowledges_syn(header.ack) {
             cx.meter.count(Counter::TcpAcksUnsent);
             let answer = if arrival.has(Flags::RST) { Answer::Nothing } else { Answer::Reset };
             return Break(answer);
@@ -134,19 +117,17 @@ impl Connection {
             return Break(Answer::Nothing);
         }
         self.synchronize(&header);
-        self.ts_recent_at = cx.now;
+        self.negotiated.set_ts_recent_at(cx.now);
         self.last_received_at = cx.now;
         if !acknowledges {
             // Simultaneous open (MUST-10): the SYN is sent again, with an acknowledgment.
             self.state = State::SynReceived;
-            self.pending_ack = PendingAck::Now;
+            self.acks.send_now();
             return Continue(());
         }
         self.process_syn_answer(&header);
-        self.snd_una = header.ack;
-        self.snd_nxt = header.ack;
         self.enter_established(cx);
-        self.pending_ack = PendingAck::Now;
+        self.acks.send_now();
         // The handshake is complete, so data and FIN of the SYN may be processed.
         let mut rest = arrival;
         rest.header.seq = header.seq + 1;
@@ -157,21 +138,16 @@ impl Connection {
         Continue(())
     }
 
-    /// Returns whether `ack` acknowledges the local SYN, and possibly data after it.
-    fn acknowledges_syn(&self, ack: Seq) -> bool {
-        ack.is_after(self.iss) && !ack.is_after(self.snd_max)
-    }
-
     /// Enters ESTABLISHED: the local SYN is acknowledged.
     fn enter_established(&mut self, cx: &mut Cx<'_>) {
-        self.state = if self.is_closing { State::FinWait1 } else { State::Established };
-        self.timers.retransmitting = None;
+        self.state = if self.snd.is_closing() { State::FinWait1 } else { State::Established };
+        self.timers.retransmitted();
         self.soft_error = None;
-        self.starts_with_one_segment = self.rtt.backoffs() > 1;
+        self.recovery.set_starts_with_one_segment(self.rtt.backoffs() > 1);
         if self.rtt.backoffs() > 0 {
             self.rtt.syn_was_lost();
         }
-        self.record_measurement(self.snd_una, cx);
+        self.record_measurement(self.snd.una(), cx);
         // Data sent before the end of the handshake (Fast Open) may be outstanding.
         self.restart_retransmit_timer(cx.now);
         self.last_received_at = cx.now;
@@ -188,29 +164,28 @@ impl Connection {
         let is_repeated = self.state == State::SynReceived
             && arrival.has(Flags::SYN)
             && !arrival.has(Flags::RST)
-            && arrival.header.seq == self.irs;
+            && arrival.header.seq == self.rcv.irs();
         if is_repeated {
             // The window of a SYN is never scaled (RFC 7323 §2.2).
-            arrival.header.window >>= self.snd_shift;
-            arrival.header.seq = self.irs + 1;
+            arrival.header.window >>= self.snd.shift();
+            arrival.header.seq = self.rcv.irs() + 1;
             arrival.header.flags = arrival.header.flags.without(Flags::SYN);
-            self.pending_ack = PendingAck::Now;
+            self.acks.send_now();
         }
     }
 
     /// Checks the timestamp: a segment with an older timestamp is an old duplicate (PAWS, RFC 7323
     /// §5.3).
     fn check_timestamp(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) -> Check {
-        let Some(recent) = self.ts_recent.filter(|_| !arrival.has(Flags::RST)) else {
+        if !self.negotiated.has_timestamps() || arrival.has(Flags::RST) {
             return Continue(());
-        };
+        }
         let Some((value, _)) = arrival.header.options.peer_timestamps() else {
             // RFC 7323 §3.2: once timestamps are negotiated, every segment must contain them.
             cx.meter.count(Counter::TcpPawsDropped);
             return Break(Answer::Nothing);
         };
-        let is_outdated = cx.now - self.ts_recent_at > TS_RECENT_VALID;
-        if value.is_before(recent) && !is_outdated {
+        if self.negotiated.is_old_timestamp(value, cx.now) {
             cx.meter.count(Counter::TcpPawsDropped);
             self.answer_outdated(arrival, cx);
             return Break(Answer::Nothing);
@@ -222,36 +197,27 @@ impl Connection {
     fn check_sequence(&mut self, arrival: &mut Arrival<'_>, cx: &mut Cx<'_>) -> Check {
         let seq = arrival.header.seq;
         let len = arrival.seg_len();
-        let window = self.rcv_wnd();
-        let is_acceptable = match (len, window) {
-            // MUST-66: if the window is zero, the control bits of a segment are still processed.
-            (_, 0) => seq == self.rcv_nxt,
-            (0, window) => seq.is_in_window(self.rcv_nxt, window),
-            (len, window) => {
-                seq.is_in_window(self.rcv_nxt, window)
-                    || (seq + (len - 1)).is_in_window(self.rcv_nxt, window)
-            }
-        };
-        if is_acceptable {
+        if self.rcv.is_acceptable(seq, len) {
             return Continue(());
         }
         cx.meter.count(Counter::TcpOutsideWindow);
-        let is_last = arrival.has(Flags::FIN) && arrival.header.seq + len == self.rcv_nxt;
+        let is_last = arrival.has(Flags::FIN) && arrival.header.seq + len == self.rcv.nxt();
         if arrival.has(Flags::RST) {
             cx.meter.count(Counter::TcpResetsIgnored);
         } else if self.state == State::TimeWait && is_last {
             // The peer repeats its FIN, because the acknowledgment was lost.
-            self.pending_ack = PendingAck::Now;
+            self.acks.send_now();
             self.enter_time_wait(cx.now);
         } else if len > 0 && !arrival.has(Flags::SYN) {
             // The peer repeats the last acknowledged segment, because the acknowledgment was lost.
             // The new timestamp is echoed. Otherwise the peer would measure the time since its
             // first transmission.
-            if arrival.header.seq + len == self.last_ack_sent && self.is_plausible(arrival) {
+            if arrival.header.seq + len == self.acks.last_sent() && self.is_plausible(arrival) {
                 self.record_timestamp(arrival, cx.now);
             }
-            self.record_duplicate(arrival.header.seq, arrival.data_end().min(self.rcv_nxt));
-            self.pending_ack = PendingAck::Now;
+            self.negotiated
+                .add_duplicate_block(arrival.header.seq, arrival.data_end().min(self.rcv.nxt()));
+            self.acks.send_now();
         } else {
             // The rate limit of challenges prevents an endless exchange of acknowledgments between
             // two ends with contradictory states.
@@ -260,24 +226,17 @@ impl Connection {
         Break(Answer::Nothing)
     }
 
-    /// Returns whether the acknowledgment number is in the range that a legitimate peer may send
-    /// (RFC 5961 §5).
     fn is_plausible(&self, arrival: &Arrival<'_>) -> bool {
-        let oldest = self.snd_una - self.snd_wnd_max;
-        arrival.has(Flags::ACK)
-            && !arrival.header.ack.is_before(oldest)
-            && !arrival.header.ack.is_after(self.snd_max)
+        arrival.has(Flags::ACK) && self.snd.is_plausible_ack(arrival.header.ack)
     }
 
     /// Records the timestamp to echo. RFC 7323 §4.3: only a segment that contains the last
     /// acknowledged sequence number sets it.
     fn record_timestamp(&mut self, arrival: &Arrival<'_>, now: Instant) {
-        if let (Some(recent), Some((value, _))) =
-            (&mut self.ts_recent, arrival.header.options.peer_timestamps())
-            && !arrival.header.seq.is_after(self.last_ack_sent)
+        if let Some((value, _)) = arrival.header.options.peer_timestamps()
+            && !arrival.header.seq.is_after(self.acks.last_sent())
         {
-            *recent = value;
-            self.ts_recent_at = now;
+            self.negotiated.record_timestamp(value, now);
         }
     }
 
@@ -288,7 +247,7 @@ impl Connection {
         }
         if self.state == State::TimeWait || is_enabled(Mutant::IgnoresReset) {
             cx.meter.count(Counter::TcpResetsIgnored);
-        } else if arrival.header.seq != self.rcv_nxt {
+        } else if arrival.header.seq != self.rcv.nxt() {
             cx.meter.count(Counter::TcpResetsIgnored);
             self.challenge(cx);
         } else {
@@ -315,25 +274,24 @@ impl Connection {
         }
         let ack = arrival.header.ack;
         if self.state == State::SynReceived {
-            if !self.acknowledges_syn(ack) {
+            if !self.snd.acknowledges_syn(ack) {
                 cx.meter.count(Counter::TcpAcksUnsent);
                 return Break(Answer::Reset);
             }
-            self.snd_una = self.iss + 1;
-            self.snd_nxt = self.snd_nxt.max(self.snd_una);
-            self.pending_ack = PendingAck::Nothing;
+            self.snd.acknowledge_syn_received();
+            self.acks.cancel();
             self.update_window(arrival);
             self.enter_established(cx);
-            if ack == self.snd_una {
+            if ack == self.snd.una() {
                 return Continue(());
             }
         }
-        if ack.is_after(self.snd_max) {
+        if ack.is_after(self.snd.max()) {
             cx.meter.count(Counter::TcpAcksUnsent);
             self.challenge(cx);
             return Break(Answer::Nothing);
         }
-        if self.snd_una.since(ack) > self.snd_wnd_max && ack.is_before(self.snd_una) {
+        if self.snd.is_too_old(ack) {
             cx.meter.count(Counter::TcpAcksTooOld);
             self.challenge(cx);
             return Break(Answer::Nothing);
@@ -343,16 +301,16 @@ impl Connection {
             cx.meter.count(Counter::TcpDuplicateAcks);
             self.statistics.duplicate_acks += 1;
         }
-        let is_more = is_enabled(Mutant::ComparesWithoutWrap) && ack.0 <= self.snd_una.0;
-        let has_advanced = ack.is_after(self.snd_una) && !is_more;
-        let buffered_len = self.send.len();
+        let is_more = is_enabled(Mutant::ComparesWithoutWrap) && ack.0 <= self.snd.una().0;
+        let has_advanced = ack.is_after(self.snd.una()) && !is_more;
+        let buffered_len = self.snd.buffered_len();
         if has_advanced {
-            let count = ack.since(self.snd_una);
+            let count = ack.since(self.snd.una());
             self.process_acknowledgment(ack);
             self.path_acknowledged(ack, count, cx.now);
         }
         if is_enabled(Mutant::AcknowledgesAcknowledgments) {
-            self.pending_ack = PendingAck::Now;
+            self.acks.send_now();
         }
         self.recover(arrival, is_duplicate, has_advanced, cx);
         if has_advanced {
@@ -363,15 +321,10 @@ impl Connection {
     }
 
     fn process_acknowledgment(&mut self, ack: Seq) {
-        let data = ack.since(self.send_start).min(self.send.len());
-        self.send.acknowledge(data);
-        self.send_start = self.send_start + data;
+        let data = self.snd.acknowledge(ack);
         self.statistics.bytes_acknowledged += u64::from(data);
-        self.snd_una = ack;
-        self.snd_nxt = self.snd_nxt.max(ack);
-        self.snd_up = self.snd_up.filter(|up| up.is_after(ack));
         self.soft_error = None;
-        self.timers.retransmitting = None;
+        self.timers.retransmitted();
         if data > 0 {
             self.push_event(Event::Writable);
         }
@@ -387,7 +340,7 @@ impl Connection {
         cx: &mut Cx<'_>,
     ) {
         let options = &arrival.header.options;
-        let blocks = if self.has_sack { options.sack.as_slice() } else { &[] };
+        let blocks = if self.negotiated.has_sack() { options.sack.as_slice() } else { &[] };
         if !has_advanced && !is_duplicate && blocks.is_empty() {
             return self.process_ece(arrival, cx);
         }
@@ -398,7 +351,7 @@ impl Connection {
             is_ack_of_original: self.is_ack_of_original(arrival),
             srtt: self.rtt.srtt(),
         };
-        let Some(recovery) = &mut self.recovery else { return };
+        let Some(recovery) = self.recovery.full_mut() else { return };
         let outcome = recovery.acknowledged(&report, cx.now);
         self.measure(&outcome, arrival, has_advanced, cx);
         if outcome.is_eventful() {
@@ -407,11 +360,11 @@ impl Connection {
         }
         self.process_ece(arrival, cx);
         if has_advanced {
-            self.must_probe_tail = false;
+            self.recovery.cancel_tail_probe();
             self.restart_retransmit_timer(cx.now);
         }
-        let Some(recovery) = &mut self.recovery else { return };
-        recovery.start_probe_timer(self.rtt.srtt(), self.timers.retransmit, cx.now);
+        let Some(recovery) = self.recovery.full_mut() else { return };
+        recovery.start_probe_timer(self.rtt.srtt(), self.timers.retransmit(), cx.now);
         if self.profile.pacing {
             recovery.set_pace(self.rtt.srtt());
         }
@@ -422,7 +375,7 @@ impl Connection {
     pub(super) fn forgive_lost_probe(&mut self, began_recovery: bool) {
         if began_recovery
             && self.only_probe_is_lost()
-            && let Some(recovery) = &mut self.recovery
+            && let Some(recovery) = self.recovery.full_mut()
         {
             recovery.forgive();
         }
@@ -457,43 +410,37 @@ impl Connection {
 
     /// Returns whether the echoed timestamp is older than the first retransmission (RFC 3522 §3.2).
     fn is_ack_of_original(&self, arrival: &Arrival<'_>) -> bool {
-        let first = self.recovery.as_ref().and_then(|recovery| recovery.first_retransmission_at());
-        let first = first.filter(|_| self.ts_recent.is_some());
+        let first = self.recovery.full().and_then(|recovery| recovery.first_retransmission_at());
+        let first = first.filter(|_| self.negotiated.has_timestamps());
         let echo = arrival.header.options.peer_timestamps().map(|(_, echo)| echo);
-        first.zip(echo).is_some_and(|(at, echo)| echo.is_before(self.timestamp(at)))
+        first.zip(echo).is_some_and(|(at, echo)| echo.is_before(self.negotiated.timestamp(at)))
     }
 
     /// Processes ECE: the peer has received a segment with a congestion mark (RFC 3168 §6.1.2).
     fn process_ece(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
-        let is_echo = self.ecn.is_on && arrival.has(Flags::ECE);
-        if is_echo && self.recovery.as_mut().is_some_and(|recovery| recovery.process_mark()) {
+        let is_echo = self.negotiated.has_ecn() && arrival.has(Flags::ECE);
+        if is_echo && self.recovery.full_mut().is_some_and(|recovery| recovery.process_mark()) {
             cx.meter.count(Counter::TcpMarkReductions);
             self.statistics.ecn_reductions += 1;
-            self.ecn.must_send_cwr = true;
+            self.negotiated.window_was_reduced();
         }
     }
 
     /// Processes the congestion mark of a segment. The mark is echoed until the peer reports a
     /// reduced window (CWR, RFC 3168 §6.1.3).
     fn process_congestion_mark(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
-        if !self.ecn.is_on {
+        if !self.negotiated.has_ecn() {
             return;
         }
-        if arrival.has(Flags::CWR) {
-            self.ecn.echoes = false;
-        }
+        self.negotiated.record_mark(arrival.has(Flags::CWR), arrival.is_marked);
         if arrival.is_marked {
             cx.meter.count(Counter::TcpMarksIn);
             self.statistics.ecn_marks += 1;
-            self.ecn.echoes = true;
         }
     }
 
     fn record_measurement(&mut self, ack: Seq, cx: &mut Cx<'_>) {
-        if let Some(timed) = self.timed.filter(|timed| !ack.is_before(timed.end)) {
-            self.timed = None;
-            let rtt = cx.now - timed.sent_at;
-            self.rtt.measured(rtt);
+        if let Some(rtt) = self.rtt.syn_acknowledged(ack, cx.now) {
             cx.meter.record(Quantity::RoundTrip, rtt);
         }
     }
@@ -531,54 +478,46 @@ impl Connection {
     /// measurement would lengthen the next timeout. Returns `None` if the acknowledgment is too
     /// early to be the answer to the last transmission.
     fn rtt_since_repetition(&self, now: Instant) -> Option<Duration> {
-        let min_rtt = self.recovery.as_ref().and_then(|recovery| recovery.min_rtt())?;
+        let min_rtt = self.recovery.full().and_then(|recovery| recovery.min_rtt())?;
         Some(now - self.last_sent_at).filter(|rtt| *rtt >= min_rtt && self.rtt.backoffs() > 0)
     }
 
     /// Returns the time since the peer's echoed timestamp was sent, in whole ticks. The result is
     /// limited to the longest plausible time, because the echo may be forged.
     pub(super) fn rtt_by_echo(&self, arrival: &Arrival<'_>, now: Instant) -> Option<Duration> {
-        self.ts_recent?;
+        self.negotiated.ts_recent()?;
         let (_, echo) = arrival.header.options.peer_timestamps()?;
-        let millis = self.timestamp(now).since(echo);
+        let millis = self.negotiated.timestamp(now).since(echo);
         (millis < 120_000).then(|| Duration::from_millis(u64::from(millis)))
     }
 
     /// Returns whether the acknowledgment is a duplicate as defined in RFC 5681 §2.
     fn is_duplicate(&self, arrival: &Arrival<'_>) -> bool {
-        let window = u32::from(arrival.header.window) << self.snd_shift;
-        arrival.header.ack == self.snd_una
-            && self.outstanding() > 0
+        let window = self.snd.window_of(arrival.header.window);
+        arrival.header.ack == self.snd.una()
+            && self.snd.outstanding() > 0
             && arrival.seg_len() == 0
-            && window == self.snd_wnd
+            && window == self.snd.wnd()
             && window > 0
     }
 
     fn update_window_if_newer(&mut self, arrival: &Arrival<'_>) {
-        let seq = arrival.header.seq;
-        let ack = arrival.header.ack;
-        let is_newer =
-            self.snd_wl1.is_before(seq) || (self.snd_wl1 == seq && !ack.is_before(self.snd_wl2));
-        if is_newer && !ack.is_before(self.snd_una) {
+        if self.snd.is_window_newer(arrival.header.seq, arrival.header.ack) {
             self.update_window(arrival);
         }
     }
 
     fn update_window(&mut self, arrival: &Arrival<'_>) {
-        self.snd_wnd = u32::from(arrival.header.window) << self.snd_shift;
-        self.snd_wnd_max = self.snd_wnd_max.max(self.snd_wnd);
-        self.snd_wl1 = arrival.header.seq;
-        self.snd_wl2 = arrival.header.ack;
-        if self.snd_wnd > 0 {
-            self.timers.persist = None;
-            self.timers.persist_backoffs = 0;
-            self.timers.probing_since = None;
+        let window = self.snd.window_of(arrival.header.window);
+        self.snd.set_window(window, arrival.header.seq, arrival.header.ack);
+        if window > 0 {
+            self.timers.window_opened();
         }
     }
 
     /// Changes the state after the acknowledgment of the local FIN.
     fn closing_acknowledged(&mut self, cx: &mut Cx<'_>) -> Check {
-        if !self.fin_is_acknowledged() {
+        if !self.snd.fin_is_acknowledged() {
             return Continue(());
         }
         match self.state {
@@ -599,7 +538,7 @@ impl Connection {
     /// Answers a segment in TIME-WAIT. A peer that continues to send gets an acknowledgment with
     /// the current sequence numbers.
     fn check_time_wait(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) -> Check {
-        let continues_sending = arrival.seg_len() > 0 || arrival.header.seq != self.rcv_nxt;
+        let continues_sending = arrival.seg_len() > 0 || arrival.header.seq != self.rcv.nxt();
         if self.state != State::TimeWait || !continues_sending {
             return Continue(());
         }
@@ -615,10 +554,8 @@ impl Connection {
             return;
         }
         let up = arrival.header.seq + u32::from(arrival.header.urgent);
-        let is_new = up.is_after(self.rcv_nxt) && self.rcv_up.is_none_or(|old| up.is_after(old));
-        if is_new {
+        if self.rcv.set_urgent(up) {
             cx.meter.count(Counter::TcpUrgentIn);
-            self.rcv_up = Some(up);
             self.push_event(Event::Urgent);
         }
     }
@@ -639,36 +576,34 @@ impl Connection {
             self.end(CloseReason::Reset);
             return Break(Answer::Reset);
         }
-        let offset = arrival.header.seq.since(self.rcv_nxt) as usize;
+        let offset = arrival.header.seq.since(self.rcv.nxt()) as usize;
         let len = arrival.data.len();
-        let window = (self.rcv_wnd() as usize).saturating_sub(offset);
+        let window = (self.rcv.wnd() as usize).saturating_sub(offset);
         let in_window = arrival.data.get(..window.min(len)).unwrap_or_default();
         let early = self.early_duplicate(offset, in_window.len()).filter(|_| !has_old_data);
         if let Some((start, end)) = early {
-            self.record_duplicate(start, end);
+            self.negotiated.add_duplicate_block(start, end);
         }
-        let had_early = self.receive.has_early();
+        let had_early = self.rcv.buffer().has_early();
         // Data before a FIN is copied. Data in a kept packet would become readable only after
         // `check_fin`.
-        let is_last = arrival.has(Flags::FIN) || self.rcv_fin.is_some();
+        let is_last = arrival.has(Flags::FIN) || self.rcv.has_early_fin();
         let may_keep = arrival.may_keep && !is_last;
-        let newly_readable = if may_keep && self.receive.would_keep(offset, in_window.len()) {
+        let newly_readable = if may_keep && self.rcv.buffer().would_keep(offset, in_window.len()) {
             arrival.kept = Some((whole_len - len, in_window.len()));
             in_window.len()
         } else {
-            self.receive.put(offset, in_window, cx.meter)
+            self.rcv.put(offset, in_window, cx.meter)
         };
         if offset > 0 {
             cx.meter.count(Counter::TcpOutOfOrder);
             self.statistics.out_of_order += 1;
-            // RFC 5681 §4.2: each segment out of order is answered, even if several arrive before
-            // the next output. With SACK a single answer with all blocks is enough.
-            if self.pending_ack == PendingAck::Now && !self.has_sack {
-                self.pending_duplicate_acks =
-                    MAX_DUPLICATE_ACKS.min(self.pending_duplicate_acks + 1);
+            // With SACK a single answer with all blocks is enough.
+            if !self.negotiated.has_sack() {
+                self.acks.add_duplicate();
             }
         }
-        self.rcv_nxt = self.rcv_nxt + u32::try_from(newly_readable).unwrap_or(0);
+        self.rcv.advance(newly_readable);
         self.statistics.bytes_in += newly_readable as u64;
         if newly_readable > 0 {
             self.push_event(Event::Readable);
@@ -678,33 +613,20 @@ impl Connection {
         // RFC 5681 §4.2: a segment that opens a hole, or fills all or part of one, is acknowledged
         // immediately.
         let needs_immediate_ack = offset > 0 || newly_readable != len || had_early;
-        self.schedule_acknowledgment(len, needs_immediate_ack, cx);
+        let interval = self.acknowledgment_interval_bytes(len);
+        let policy = self.profile.acknowledgment;
+        self.acks.schedule(len, interval, needs_immediate_ack, policy, cx.now);
         Continue(())
     }
 
-    /// Schedules an acknowledgment (RFC 9293 §3.8.6.3). It is sent within 0.5 s whatever the
-    /// profile specifies (MUST-40), and for at least every second full segment (SHLD-18).
-    fn schedule_acknowledgment(&mut self, len: usize, needs_immediate_ack: bool, cx: &Cx<'_>) {
-        self.unacknowledged += u32::try_from(len).unwrap_or(0);
-        let full = self.acknowledgment_interval_bytes(len);
-        self.pending_ack = match (self.profile.acknowledgment, self.pending_ack) {
-            (Acknowledgment::AtOutput, _) | (_, PendingAck::Now) => PendingAck::Now,
-            _ if needs_immediate_ack || self.unacknowledged >= full => PendingAck::Now,
-            (Acknowledgment::Delayed(_), PendingAck::By(deadline)) => PendingAck::By(deadline),
-            (Acknowledgment::Delayed(time), PendingAck::Nothing) => {
-                PendingAck::By(cx.now + time.min(ACK_DELAY_MAX))
-            }
-        };
-    }
-
-    /// Returns the number of bytes after which an acknowledgment is due. The last segment had `len`
-    /// bytes.
+    /// Returns the number of bytes after which an acknowledgment is due: at least every second full
+    /// segment is acknowledged (SHLD-18). The last segment had `len` bytes.
     ///
     /// A full segment has the length of the peer's segments, if that is at least half of the local
     /// maximum. If the window has only a few segments, each segment is acknowledged. A segment that
     /// waits for a second one would otherwise occupy a large part of the window.
     fn acknowledgment_interval_bytes(&self, len: usize) -> u32 {
-        let mss = u32::from(self.receive_mss()).min(self.snd_mss);
+        let mss = u32::from(self.receive_mss()).min(self.snd.mss());
         let len = u32::try_from(len).unwrap_or(u32::MAX);
         if self.has_small_window() { (mss / 2).max(1) } else { 2 * len.clamp(mss / 2, mss) }
     }
@@ -714,13 +636,13 @@ impl Connection {
         if arrival.has(Flags::FIN) && self.state.expects_data() {
             // A legitimate peer never changes the position of its FIN. The position of a forged FIN
             // is replaced here.
-            self.rcv_fin = Some(arrival.data_end());
-            self.pending_ack = PendingAck::Now;
+            self.rcv.set_fin(arrival.data_end());
+            self.acks.send_now();
         }
-        if is_enabled(Mutant::AcceptsFinBeforeMissingData) && self.rcv_fin.is_some() {
-            self.rcv_fin = Some(self.rcv_nxt);
+        if is_enabled(Mutant::AcceptsFinBeforeMissingData) && self.rcv.has_early_fin() {
+            self.rcv.set_fin(self.rcv.nxt());
         }
-        if self.rcv_fin != Some(self.rcv_nxt) {
+        if !self.rcv.is_fin_next() {
             return;
         }
         match self.state {
@@ -731,30 +653,18 @@ impl Connection {
             State::FinWait2 => self.enter_time_wait(cx.now),
             _ => return,
         }
-        // No data follows the FIN, so no byte after it can be urgent.
-        self.rcv_up = self.rcv_up.map(|up| up.min(self.rcv_nxt));
-        // A FIN takes no space in the buffer, so the window stays the same.
-        self.rcv_nxt = self.rcv_nxt + 1;
-        self.rcv_adv = self.rcv_adv + 1;
-        self.rcv_fin = None;
-        self.peer_closed = true;
-        self.forget_read_urgent();
+        self.rcv.accept_fin();
         self.push_event(Event::PeerClosed);
     }
 
     /// Answers a suspicious segment with a challenge acknowledgment (RFC 5961). A legitimate peer
     /// answers it correctly.
     pub(super) fn challenge(&mut self, cx: &mut Cx<'_>) {
-        let (since, sent) = &mut self.challenges;
-        if cx.now - *since >= Duration::from_secs(1) {
-            *since = cx.now;
-            *sent = 0;
-        }
-        if *sent >= CHALLENGES_PER_SECOND {
-            return cx.meter.count(Counter::TcpChallengeAcksSuppressed);
-        }
-        *sent += 1;
-        cx.meter.count(Counter::TcpChallengeAcks);
-        self.pending_ack = PendingAck::Now;
+        let is_allowed = self.acks.challenge(cx.now);
+        cx.meter.count(if is_allowed {
+            Counter::TcpChallengeAcks
+        } else {
+            Counter::TcpChallengeAcksSuppressed
+        });
     }
 }

@@ -1,28 +1,187 @@
-//! The user calls on one connection (RFC 9293 §3.10.2 to §3.10.6).
+//! The user calls on a connection (RFC 9293 §3.10.2 to §3.10.6).
 
-use super::Reset;
+use super::Tcp;
 use super::congestion_window::initial_window;
-use super::connection::{Connection, PendingAck, State, send_limit};
-use super::idle_state::RecoveryForm;
+use super::connection::{Connection, State, send_limit};
+use super::connection_id::{ConnectionId, NoConnection};
+use super::loss_recovery::RecoveryForm;
 use super::profile::Profile;
-use super::seq::Seq;
+use super::reset::Reset;
 use super::status::{CloseReason, Status};
+use crate::cx::Cx;
 use crate::packet::Packet;
 use crate::time::Instant;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+impl Tcp {
+    /// SEND: queues as much of `data` as there is space for, and returns the number of queued
+    /// bytes.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the connection no longer exists.
+    pub fn send(&mut self, id: ConnectionId, data: &[u8]) -> Result<usize, NoConnection> {
+        let queued_len = self.table.get_mut(id)?.send(data);
+        self.reschedule(id);
+        Ok(queued_len)
+    }
+
+    /// SEND of shared data: queues as many bytes of `data` from `start` on as there is space for,
+    /// and returns their number. Large pieces are sent without a copy. The user must not change
+    /// them before the peer has acknowledged them.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the connection no longer exists.
+    pub fn send_shared(
+        &mut self,
+        id: ConnectionId,
+        data: &Arc<[u8]>,
+        start: usize,
+    ) -> Result<usize, NoConnection> {
+        let queued_len = self.table.get_mut(id)?.share(data, start);
+        self.reschedule(id);
+        Ok(queued_len)
+    }
+
+    /// SEND with the urgent flag: all queued data, including `data`, becomes urgent (RFC 6093).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the connection no longer exists.
+    pub fn send_urgent(&mut self, id: ConnectionId, data: &[u8]) -> Result<usize, NoConnection> {
+        let queued_len = self.table.get_mut(id)?.send_urgent(data);
+        self.reschedule(id);
+        Ok(queued_len)
+    }
+
+    /// RECEIVE: returns the first contiguous readable bytes; more may follow them.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the connection no longer exists.
+    pub fn received(&self, id: ConnectionId) -> Result<&[u8], NoConnection> {
+        Ok(self.table.get(id)?.rcv.buffer().data())
+    }
+
+    /// RECEIVE with lookahead: returns contiguous readable bytes that begin `offset` bytes after
+    /// the next unread byte. The result is empty after the last readable byte.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the connection no longer exists.
+    pub fn received_from(&self, id: ConnectionId, offset: usize) -> Result<&[u8], NoConnection> {
+        Ok(self.table.get(id)?.rcv.buffer().data_from(offset))
+    }
+
+    /// RECEIVE: removes `count` bytes that the user has read.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the connection no longer exists.
+    pub fn consume(&mut self, id: ConnectionId, count: usize) -> Result<(), NoConnection> {
+        self.table.consume(id, count)?;
+        self.reschedule(id);
+        Ok(())
+    }
+
+    /// Acknowledges the received data at the next output, even if the profile specifies a delay.
+    /// The peer may be waiting for the acknowledgment (Nagle's algorithm, RFC 9293 §3.7.4).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the connection no longer exists.
+    pub fn acknowledge(&mut self, id: ConnectionId) -> Result<(), NoConnection> {
+        if self.table.get_mut(id)?.acks.expedite() {
+            self.reschedule(id);
+        }
+        Ok(())
+    }
+
+    /// Returns the number of bytes from the next unread byte to the end of the urgent data.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the connection no longer exists.
+    pub fn urgent_ahead(&self, id: ConnectionId) -> Result<Option<usize>, NoConnection> {
+        Ok(self.table.get(id)?.rcv.urgent_ahead())
+    }
+
+    /// CLOSE: a FIN is sent after the queued data. Receiving continues.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the connection no longer exists.
+    pub fn close(&mut self, id: ConnectionId) -> Result<(), NoConnection> {
+        self.table.get_mut(id)?.close();
+        self.reschedule(id);
+        Ok(())
+    }
+
+    /// ABORT: ends the connection and sends a reset to the peer.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the connection no longer exists.
+    pub fn abort(&mut self, id: ConnectionId, cx: &mut Cx<'_>) -> Result<(), NoConnection> {
+        let reset = self.table.get_mut(id)?.abort(cx.now);
+        if let Some(reset) = reset {
+            self.queue_reset(reset, cx);
+        }
+        self.reschedule(id);
+        Ok(())
+    }
+
+    /// STATUS: returns the state of a connection.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the connection no longer exists.
+    pub fn status(&self, id: ConnectionId) -> Result<Status, NoConnection> {
+        Ok(self.table.get(id)?.status())
+    }
+
+    /// Replaces the policies of a connection, except the options negotiated with the peer.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the connection no longer exists.
+    pub fn set_profile(&mut self, id: ConnectionId, profile: Profile) -> Result<(), NoConnection> {
+        self.table.change(id, |connection| connection.set_profile(profile))?;
+        self.reschedule(id);
+        Ok(())
+    }
+
+    /// STATUS of every connection, in unspecified order.
+    pub fn statuses(&self) -> impl Iterator<Item = Status> {
+        self.table.connections().map(Connection::status)
+    }
+
+    /// Releases the connection: closes it if it is open, and deletes it once it has ended.
+    ///
+    /// If received data was not read, or more data arrives, the peer gets a reset (RFC 9293 §3.6.1,
+    /// SHLD-3). If the peer does not close its side or open its window, the connection ends after a
+    /// minute.
+    pub fn release(&mut self, id: ConnectionId) {
+        if let Ok(connection) = self.table.get_mut(id) {
+            connection.release();
+            self.table.release(id);
+            self.reschedule(id);
+        }
+    }
+}
+
 impl Connection {
     /// SEND: queues as much of `data` as there is space for, and returns the number of queued
     /// bytes.
     pub(super) fn send(&mut self, data: &[u8]) -> usize {
-        if self.is_closing || !self.state.takes_data() { 0 } else { self.send.put(data) }
+        if self.state.takes_data() { self.snd.put(data) } else { 0 }
     }
 
     /// SEND without a copy: queues the bytes of `data` from `start` on.
     pub(super) fn share(&mut self, data: &Arc<[u8]>, start: usize) -> usize {
-        let may_send = !self.is_closing && self.state.takes_data();
-        if may_send { self.send.share(data, start) } else { 0 }
+        if self.state.takes_data() { self.snd.share(data, start) } else { 0 }
     }
 
     /// Replaces the policies, except those that the SYN has already negotiated.
@@ -33,18 +192,18 @@ impl Connection {
         if self.state.emits_data() {
             self.start_keep_alive_timer();
         }
-        self.send.set_limit(send_limit(&profile, self.snd_mss));
+        self.snd.set_limit(send_limit(&profile, self.snd.mss()));
     }
 
     /// SEND with the urgent flag: all queued data, including `data`, is urgent.
     pub(super) fn send_urgent(&mut self, data: &[u8]) -> usize {
         let queued_len = self.send(data);
         if queued_len > 0 {
-            self.snd_up = Some(self.send_start + self.send.len());
+            self.snd.set_urgent();
             // A zero window must not delay the notification (RFC 9293 §3.8.5), so a segment without
             // data is sent.
-            if self.state.emits_data() && self.outstanding() >= self.snd_wnd {
-                self.pending_ack = PendingAck::Now;
+            if self.state.emits_data() && self.snd.outstanding() >= self.snd.wnd() {
+                self.acks.send_now();
             }
         }
         queued_len
@@ -52,47 +211,21 @@ impl Connection {
 
     /// RECEIVE: removes `count` bytes that the user has read, and moves their packets to `spent`.
     pub(super) fn consume(&mut self, count: usize, spent: &mut Vec<Packet>) {
-        self.receive.consume(count, spent);
-        self.forget_read_urgent();
+        self.rcv.consume(count, spent);
         self.schedule_window_update();
-    }
-
-    /// Makes a delayed acknowledgment due at the next output. Returns whether such an
-    /// acknowledgment was pending.
-    pub(super) fn expedite_acknowledgment(&mut self) -> bool {
-        let is_delayed = matches!(self.pending_ack, PendingAck::By(_));
-        if is_delayed {
-            self.pending_ack = PendingAck::Now;
-        }
-        is_delayed
-    }
-
-    /// Returns the number of bytes from the next unread byte to the end of the urgent data.
-    pub(super) fn urgent_ahead(&self) -> Option<usize> {
-        self.rcv_up.map(|up| up.since(self.read_up_to()) as usize)
-    }
-
-    /// Clears the urgent pointer once all urgent data is read.
-    pub(super) fn forget_read_urgent(&mut self) {
-        self.rcv_up = self.rcv_up.filter(|up| up.is_after(self.read_up_to()));
-    }
-
-    pub(super) fn read_up_to(&self) -> Seq {
-        let unread = u32::try_from(self.receive.readable()).unwrap_or(0);
-        self.rcv_nxt - unread - u32::from(self.peer_closed)
     }
 
     /// CLOSE: a FIN follows the queued data; receiving continues.
     pub(super) fn close(&mut self) {
         match self.state {
             State::SynSent => self.end(CloseReason::Aborted),
-            State::SynReceived => self.is_closing = true,
+            State::SynReceived => self.snd.close(),
             State::Established => {
-                self.is_closing = true;
+                self.snd.close();
                 self.state = State::FinWait1;
             }
             State::CloseWait => {
-                self.is_closing = true;
+                self.snd.close();
                 self.state = State::LastAck;
             }
             _ => {}
@@ -103,7 +236,7 @@ impl Connection {
     pub(super) fn release(&mut self) {
         let is_open =
             self.state.expects_data() || self.state == State::CloseWait || self.is_open_early();
-        self.must_abort = is_open && self.receive.readable() > 0;
+        self.must_abort = is_open && self.rcv.buffer().readable() > 0;
         if !self.must_abort {
             self.close();
         }
@@ -111,7 +244,7 @@ impl Connection {
         if self.state != State::Closed {
             // The current time is unknown in this function. The timer is therefore set when it is
             // first checked.
-            self.timers.released = Some(Instant::ZERO);
+            self.timers.limit_released(None);
         }
     }
 
@@ -120,9 +253,9 @@ impl Connection {
         let reset = Reset {
             local: self.ends.local,
             remote: self.ends.remote,
-            seq: self.acceptable_seq(),
-            ack: Some(self.rcv_nxt),
-            options: self.options(now),
+            seq: self.snd.acceptable_seq(),
+            ack: Some(self.rcv.nxt()),
+            options: self.negotiated.timestamps_option(now),
         };
         let resets_peer = !matches!(self.state, State::SynSent | State::TimeWait | State::Closed);
         self.end(CloseReason::Aborted);
@@ -131,30 +264,30 @@ impl Connection {
 
     /// STATUS: returns the state of the connection.
     pub(super) fn status(&self) -> Status {
-        let threshold = self.recovery_form().map_or(u32::MAX, RecoveryForm::ssthresh);
-        let window = self.recovery_form().map(RecoveryForm::cwnd);
+        let threshold = self.recovery.form().map_or(u32::MAX, RecoveryForm::ssthresh);
+        let window = self.recovery.form().map(RecoveryForm::cwnd);
         Status {
             local: self.ends.local,
             remote: self.ends.remote,
             state: self.state,
             close_reason: self.close_reason,
             soft_error: self.soft_error,
-            send_window: self.snd_wnd,
-            receive_window: self.rcv_wnd(),
+            send_window: self.snd.wnd(),
+            receive_window: self.rcv.wnd(),
             congestion: self.profile.congestion,
-            congestion_window: window.unwrap_or_else(|| initial_window(self.snd_mss)),
+            congestion_window: window.unwrap_or_else(|| initial_window(self.snd.mss())),
             slow_start_threshold: (threshold < u32::MAX).then_some(threshold),
-            send_mss: self.snd_mss,
-            send_queue: self.send.len(),
-            receive_queue: self.receive.readable(),
-            send_buffer: self.send.limit(),
-            receive_buffer: self.receive.window(),
+            send_mss: self.snd.mss(),
+            send_queue: self.snd.buffered_len(),
+            receive_queue: self.rcv.buffer().readable(),
+            send_buffer: self.snd.limit(),
+            receive_buffer: self.rcv.buffer().window(),
             srtt: self.rtt.srtt(),
             rttvar: self.rtt.rttvar(),
             rto: self.rtt.rto(),
-            recovery: self.recovery_form().map(RecoveryForm::status).unwrap_or_default(),
-            has_sack: self.has_sack,
-            has_ecn: self.ecn.is_on,
+            recovery: self.recovery.form().map(RecoveryForm::status).unwrap_or_default(),
+            has_sack: self.negotiated.has_sack(),
+            has_ecn: self.negotiated.has_ecn(),
             statistics: self.statistics,
         }
     }

@@ -1,21 +1,22 @@
 //! One connection: the transmission control block of RFC 9293 §3.3.1, with the RFC's names.
 
+use super::acknowledgments::Acknowledgments;
 use super::fast_open;
-use super::header::{Flags, Header, Options};
-use super::idle_state::{IdleState, RecoveryForm};
+use super::header::Header;
+use super::loss_recovery::{LossRecovery, RecoveryParameters};
+use super::negotiated_options::NegotiatedOptions;
 use super::path_search::PathSearch;
 use super::profile::{Profile, SendLimit, WindowUpdate};
-use super::receive_buffer::ReceiveBuffer;
 use super::receive_tuning::ReceiveTuning;
+use super::receive_variables::ReceiveVariables;
 use super::recovery::Recovery;
 use super::rtt::RttEstimator;
-use super::sack::{MAX_BLOCKS, SackList};
-use super::send_buffer::SendBuffer;
+use super::send_variables::SendVariables;
 use super::seq::Seq;
 use super::status::{CloseReason, Event, Statistics};
-use super::timeouts::Timers;
+use super::timers::Timers;
 use crate::internet::icmp::ErrorKind;
-use crate::time::{Duration, Instant, LocalClock, RemoteClock, Stamp};
+use crate::time::{Duration, Instant};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
@@ -92,36 +93,6 @@ impl fmt::Display for State {
     }
 }
 
-/// When the next acknowledgment must be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PendingAck {
-    Nothing,
-    /// At this time, or earlier if data is sent that can carry the acknowledgment.
-    By(Instant),
-    /// At the next output.
-    Now,
-}
-
-/// A SYN whose round-trip time is measured. The measurement is dropped if the SYN is retransmitted
-/// (Karn).
-#[derive(Clone, Copy, Debug)]
-pub(super) struct TimedSyn {
-    pub(super) end: Seq,
-    pub(super) sent_at: Instant,
-}
-
-/// Explicit congestion notification (RFC 3168 §6.1).
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Ecn {
-    /// Whether both ends have negotiated ECN.
-    pub(super) is_on: bool,
-    /// Whether congestion marks are echoed to the peer. The echo ends when the peer reports a
-    /// reduced window.
-    pub(super) echoes: bool,
-    /// Whether the next new data must report that the window was reduced.
-    pub(super) must_send_cwr: bool,
-}
-
 /// Initial values of a connection. An attacker must not be able to guess `iss` and `ts_offset`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Start {
@@ -152,82 +123,20 @@ pub(super) struct Connection {
     /// connection.
     pub(super) profile: Arc<Profile>,
 
-    pub(super) iss: Seq,
-    pub(super) snd_una: Seq,
-    pub(super) snd_nxt: Seq,
-    /// The highest sequence number ever sent. It is after `snd_nxt` if a window probe was sent.
-    pub(super) snd_max: Seq,
-    pub(super) snd_wnd: u32,
-    pub(super) snd_wnd_max: u32,
-    pub(super) snd_wl1: Seq,
-    pub(super) snd_wl2: Seq,
-    pub(super) snd_up: Option<Seq>,
-    pub(super) snd_mss: u32,
-    pub(super) snd_shift: u8,
-    pub(super) send: SendBuffer,
-    /// Sequence number of the first byte in the send buffer.
-    pub(super) send_start: Seq,
-    /// Whether the user has closed the connection: a FIN follows the last byte.
-    pub(super) is_closing: bool,
+    pub(super) snd: SendVariables,
 
-    pub(super) irs: Seq,
-    pub(super) rcv_nxt: Seq,
-    /// Right edge of the window advertised to the peer.
-    pub(super) rcv_adv: Seq,
-    pub(super) rcv_up: Option<Seq>,
-    pub(super) rcv_shift: u8,
-    pub(super) receive: ReceiveBuffer,
+    pub(super) rcv: ReceiveVariables,
     /// Allocated when the connection has received enough data to need a larger window.
     pub(super) tuning: Option<Box<ReceiveTuning>>,
-    /// Sequence number of the peer's FIN, if it arrived before all the data.
-    pub(super) rcv_fin: Option<Seq>,
-    /// Whether `rcv_nxt` is after the peer's FIN.
-    pub(super) peer_closed: bool,
-    /// Number of data bytes received since the last acknowledgment was sent.
-    pub(super) unacknowledged: u32,
+    pub(super) acks: Acknowledgments,
 
-    /// The timestamp to echo (RFC 7323 §4.3); `None` if timestamps are not negotiated.
-    pub(super) ts_recent: Option<Stamp<RemoteClock>>,
-    pub(super) ts_recent_at: Instant,
-    /// Random offset that hides the host's uptime from the peer.
-    pub(super) ts_offset: u32,
-    pub(super) last_ack_sent: Seq,
+    pub(super) negotiated: NegotiatedOptions,
     pub(super) rtt: RttEstimator,
-    pub(super) timed: Option<TimedSyn>,
-    /// Allocated when the first data is sent: a connection that only receives needs none.
-    pub(super) recovery: Option<Box<Recovery>>,
-    /// The reduced recovery state of an idle connection. It replaces `recovery` if too many
-    /// connections have the full state.
-    pub(super) idle_state: Option<Box<IdleState>>,
-    /// Whether the first flight has only one segment, because the SYN was lost more than once (RFC
-    /// 6928 §2).
-    pub(super) starts_with_one_segment: bool,
-    pub(super) ecn: Ecn,
-    /// Whether both ends have permitted selective acknowledgments (RFC 2018 §2).
-    pub(super) has_sack: bool,
-    /// Allocated when the first segment arrives out of order.
-    pub(super) sack: Option<Box<SackList>>,
+    pub(super) recovery: LossRecovery,
     pub(super) timers: Timers,
-    pub(super) pending_ack: PendingAck,
-    /// Number of additional acknowledgments to send for segments out of order. The peer counts
-    /// them.
-    pub(super) pending_duplicate_acks: u32,
-    /// Whether a tail loss probe is due, because the last segments were not acknowledged in time
-    /// (RFC 8985 §7.3).
-    pub(super) must_probe_tail: bool,
-    /// Whether the segment under construction is a tail loss probe.
-    pub(super) is_tail_probe: bool,
-    /// Whether a window probe is due: the window is too small, and the persist timer has expired.
-    pub(super) must_probe: bool,
-    /// Whether a keep-alive probe is due.
-    pub(super) must_keep_alive: bool,
     /// Whether the layer below should try another route, because R1 timeouts have expired
     /// (MUST-20).
     pub(super) suspects_route: bool,
-    /// The user timeout advertised by the peer (RFC 5482).
-    pub(super) peer_timeout: Option<Duration>,
-    /// Whether the next segment must contain the local user timeout.
-    pub(super) must_send_user_timeout: bool,
     /// State of Fast Open until the connection is established.
     pub(super) fast_open: Option<Box<fast_open::Handshake>>,
     /// Whether the data of the peer's SYN was accepted before the end of the handshake.
@@ -237,7 +146,6 @@ pub(super) struct Connection {
     pub(super) last_sent_at: Instant,
     /// Time at which the last acceptable segment arrived.
     pub(super) last_received_at: Instant,
-    pub(super) challenges: (Instant, u32),
 
     /// Whether the user has released the connection, so that received data is not read.
     pub(super) is_released: bool,
@@ -255,64 +163,26 @@ impl Connection {
     pub(super) fn new(ends: Endpoints, profile: Arc<Profile>, start: Start, state: State) -> Self {
         let Start { iss, now, .. } = start;
         let shift = if profile.extensions { shift_for(profile.receive_window.limit()) } else { 0 };
-        let send_limit = send_limit(&profile, u32::from(DEFAULT_MSS));
-        let receive = ReceiveBuffer::new(profile.receive_window.start(), shift);
+        let mss = u32::from(DEFAULT_MSS);
+        let send_limit = send_limit(&profile, mss);
         Self {
             ends,
             state,
             is_passive: false,
-            iss,
-            snd_una: iss,
-            snd_nxt: iss,
-            snd_max: iss,
-            snd_wnd: 0,
-            snd_wnd_max: 0,
-            snd_wl1: Seq(0),
-            snd_wl2: Seq(0),
-            snd_up: None,
-            snd_mss: u32::from(DEFAULT_MSS),
-            snd_shift: 0,
-            send: SendBuffer::new(send_limit),
-            send_start: iss + 1,
-            is_closing: false,
-            irs: Seq(0),
-            rcv_nxt: Seq(0),
-            rcv_adv: Seq(0),
-            rcv_up: None,
-            rcv_shift: shift,
-            receive,
+            snd: SendVariables::new(iss, mss, send_limit),
+            rcv: ReceiveVariables::new(profile.receive_window.start(), shift),
             tuning: None,
-            rcv_fin: None,
-            peer_closed: false,
-            unacknowledged: 0,
-            ts_recent: None,
-            ts_recent_at: now,
-            ts_offset: start.ts_offset,
-            last_ack_sent: Seq(0),
+            acks: Acknowledgments::new(now),
+            negotiated: NegotiatedOptions::new(start.ts_offset, now),
             rtt: RttEstimator::new(profile.rto_min).with_retransmission(profile.retransmission),
-            timed: None,
-            recovery: None,
-            idle_state: None,
-            starts_with_one_segment: false,
-            ecn: Ecn::default(),
-            has_sack: false,
-            sack: None,
+            recovery: LossRecovery::default(),
             timers: Timers::default(),
-            pending_ack: PendingAck::Nothing,
-            pending_duplicate_acks: 0,
-            must_probe_tail: false,
-            is_tail_probe: false,
-            must_probe: false,
-            must_keep_alive: false,
             suspects_route: false,
-            peer_timeout: None,
-            must_send_user_timeout: false,
             fast_open: None,
             has_early_data: false,
             path: None,
             last_sent_at: now,
             last_received_at: now,
-            challenges: (now, 0),
             is_released: false,
             must_abort: false,
             soft_error: None,
@@ -335,119 +205,61 @@ impl Connection {
 
     /// Processes the peer's SYN: its sequence number, its options and its window.
     pub(super) fn synchronize(&mut self, syn: &Header) {
-        self.irs = syn.seq;
-        self.rcv_nxt = syn.seq + 1;
-        let window = u32::try_from(self.receive.window()).unwrap_or(u32::MAX);
-        self.rcv_adv = self.rcv_nxt + window.min(0xFFFF);
+        self.rcv.synchronize(syn.seq);
         match (self.profile.extensions, syn.options.window_scale) {
-            (true, Some(shift)) => self.snd_shift = shift,
-            _ => (self.snd_shift, self.rcv_shift) = (0, 0),
+            (true, Some(shift)) => self.snd.set_shift(shift),
+            _ => {
+                self.snd.set_shift(0);
+                self.rcv.disable_scaling();
+            }
         }
-        let may_stamp = self.profile.extensions && self.profile.timestamps;
-        let offered = syn.options.peer_timestamps().filter(|_| may_stamp);
-        self.ts_recent = offered.map(|(value, _)| value);
-        self.record_user_timeout(syn);
-        self.last_ack_sent = self.rcv_nxt;
+        self.negotiated.synchronize(syn, &self.profile);
+        self.acks.synchronize(self.rcv.nxt());
         let default_mss = Self::default_mss(self.ends.remote.ip());
         let peer_mss = syn.options.mss.unwrap_or(default_mss).max(MIN_MSS);
-        let options = if self.ts_recent.is_some() { 12 } else { 0 };
         let mss = peer_mss.min(self.receive_mss()).min(self.ends.path_mss);
-        self.snd_mss = u32::from(mss).saturating_sub(options).max(1);
-        self.has_sack = self.profile.extensions && syn.options.sack_permitted;
-        self.ecn.is_on = self.profile.ecn && is_ecn_setup(syn.flags);
-        self.send.set_limit(send_limit(&self.profile, self.snd_mss));
-        self.snd_wnd = u32::from(syn.window);
-        self.snd_wnd_max = self.snd_wnd;
-        self.snd_wl1 = syn.seq;
-        self.snd_wl2 = syn.ack;
+        self.snd.set_mss(u32::from(mss).saturating_sub(self.negotiated.fixed_len()).max(1));
+        self.snd.set_limit(send_limit(&self.profile, self.snd.mss()));
+        self.snd.set_syn_window(u32::from(syn.window), syn.seq, syn.ack);
     }
 
     /// Returns the state of loss recovery and congestion control, allocated if needed.
     pub(super) fn recovery(&mut self) -> &mut Recovery {
         // In the answer to a SYN with early data, the local SYN is not acknowledged yet. It is not
         // part of the data.
-        let mss = self.snd_mss;
-        let una = self.snd_una.max(self.send_start);
-        let congestion = self.profile.congestion;
-        let has_sack = self.has_sack;
-        let starts_with_one_segment = self.starts_with_one_segment;
-        let idle_state = &mut self.idle_state;
-        self.recovery.get_or_insert_with(|| {
-            let mut recovery = Box::new(Recovery::new(congestion, mss, una, has_sack));
-            if starts_with_one_segment {
-                recovery.window.syn_was_lost();
-            }
-            if let Some(idle_state) = idle_state.take() {
-                recovery.resume(&idle_state);
-            }
-            recovery
+        let una = self.snd.una().max(self.snd.start());
+        self.recovery.get_or_allocate(RecoveryParameters {
+            congestion: self.profile.congestion,
+            mss: self.snd.mss(),
+            una,
+            has_sack: self.negotiated.has_sack(),
         })
-    }
-
-    /// Returns the state of loss recovery and congestion control, or `None` if nothing was sent
-    /// yet.
-    pub(super) fn recovery_form(&self) -> Option<RecoveryForm<'_>> {
-        let busy = self.recovery.as_deref().map(RecoveryForm::Busy);
-        busy.or_else(|| self.idle_state.as_deref().map(RecoveryForm::IdleState))
     }
 
     /// Reduces the recovery state to the part that the next flight needs, if nothing is
     /// outstanding. Returns whether the connection now has no full recovery state.
     pub(super) fn enter_idle(&mut self) -> bool {
-        let idle_state = self.recovery.as_ref().and_then(|recovery| recovery.idle_state());
-        if let Some(idle_state) = idle_state {
-            self.idle_state = Some(Box::new(idle_state));
-            self.recovery = None;
+        if self.recovery.reduce() {
             self.tuning = None;
-            self.send.shrink();
-            self.receive.shrink();
+            self.snd.shrink();
+            self.rcv.shrink();
         }
-        self.recovery.is_none()
-    }
-
-    /// Returns the sequence number after all the data of the user, including its FIN.
-    pub(super) fn snd_end(&self) -> Seq {
-        self.send_start + self.send.len() + u32::from(self.is_closing)
-    }
-
-    /// Returns the number of sent but unacknowledged sequence numbers.
-    pub(super) fn outstanding(&self) -> u32 {
-        self.snd_nxt.since(self.snd_una)
-    }
-
-    /// Returns whether the peer has acknowledged the local FIN.
-    pub(super) fn fin_is_acknowledged(&self) -> bool {
-        self.is_closing && self.snd_una == self.snd_end()
-    }
-
-    /// Returns the unused part of the window that was last advertised to the peer.
-    pub(super) fn rcv_wnd(&self) -> u32 {
-        if self.rcv_adv.is_after(self.rcv_nxt) { self.rcv_adv.since(self.rcv_nxt) } else { 0 }
+        self.recovery.full().is_none()
     }
 
     /// Returns the window to advertise now. It is never less than before. It is increased only if
     /// the increase is worth a segment (RFC 9293 §3.8.6.2.2, MUST-39).
     pub(super) fn window_to_offer(&self) -> u32 {
-        let (capacity, growth) = self.window_growth();
-        let window = self.rcv_wnd();
+        let (capacity, growth) = self.rcv.window_growth();
+        let window = self.rcv.wnd();
         // If the window is small, and a segment is sent anyway, the window may advance by one
         // segment. The peer may shorten its segments slightly to fill a small window evenly.
         let allows_one_segment = self.has_small_window()
             && self.profile.window_update == WindowUpdate::TwoSegments
-            && growth >= (self.snd_mss / 4 * 3).min(capacity / 4);
+            && growth >= (self.snd.mss() / 4 * 3).min(capacity / 4);
         let is_worth_it =
             growth > 0 && (allows_one_segment || self.is_window_update_due(growth, capacity));
         if is_worth_it { window + growth } else { window }
-    }
-
-    /// Returns the maximum window, and the difference between its free part and the advertised
-    /// window.
-    fn window_growth(&self) -> (u32, u32) {
-        let capacity = u32::try_from(self.receive.window()).unwrap_or(u32::MAX);
-        // The window field cannot express more. The excess would always look like growth.
-        let capacity = capacity.min(0xFFFF << self.rcv_shift);
-        let unread = u32::try_from(self.receive.readable()).unwrap_or(u32::MAX);
-        (capacity, capacity.saturating_sub(unread).saturating_sub(self.rcv_wnd()))
     }
 
     /// Returns whether to advertise a window of `capacity` that has grown by `growth`.
@@ -456,63 +268,36 @@ impl Connection {
             // Without the second condition, an application that reads single bytes would cause an
             // update of a zero window for each byte.
             WindowUpdate::HalfUsed => {
-                self.rcv_wnd() <= capacity / 2 && growth >= self.snd_mss.min(capacity / 2)
+                self.rcv.wnd() <= capacity / 2 && growth >= self.snd.mss().min(capacity / 2)
             }
-            WindowUpdate::UsedUp => self.rcv_wnd() < self.snd_mss.min(capacity / 4),
+            WindowUpdate::UsedUp => self.rcv.wnd() < self.snd.mss().min(capacity / 4),
             WindowUpdate::AsRead => true,
-            WindowUpdate::TwoSegments => growth >= (2 * self.snd_mss).min(capacity / 2),
+            WindowUpdate::TwoSegments => growth >= (2 * self.snd.mss()).min(capacity / 2),
         }
     }
 
     /// Returns whether the receive window has only a few segments. If an acknowledgment waited for
     /// a second segment, a large part of such a window would be unused.
     pub(super) fn has_small_window(&self) -> bool {
-        self.receive.window() < SMALL_WINDOW_SEGMENTS * self.snd_mss as usize
+        self.rcv.buffer().window() < SMALL_WINDOW_SEGMENTS * self.snd.mss() as usize
     }
 
     /// Schedules a segment if the window has grown enough since the last advertisement.
     pub(super) fn schedule_window_update(&mut self) {
-        let (capacity, growth) = self.window_growth();
+        let (capacity, growth) = self.rcv.window_growth();
         if self.state.expects_data() && growth > 0 && self.is_window_update_due(growth, capacity) {
-            self.pending_ack = PendingAck::Now;
+            self.acks.send_now();
         }
-    }
-
-    /// Returns the options of a segment other than a SYN, except its SACK blocks.
-    pub(super) fn options(&self, now: Instant) -> Options {
-        let stamped = |recent| Options::with_timestamps(self.timestamp(now), recent);
-        self.ts_recent.map(stamped).unwrap_or_default()
-    }
-
-    /// Returns the number of SACK blocks that fit into a header and leave space for a byte of data
-    /// in the segment. This matters on links with a very small MTU.
-    pub(super) fn blocks_max(&self) -> usize {
-        let blocks_limit = if self.ts_recent.is_some() { MAX_BLOCKS - 1 } else { MAX_BLOCKS };
-        let fits = |count: &usize| (Options::sack_len(*count) as u64) < u64::from(self.snd_mss);
-        (1..=blocks_limit).rev().find(fits).unwrap_or(0)
     }
 
     /// Returns the maximum number of data bytes in a segment that also contains the pending SACK
     /// blocks.
     pub(super) fn data_mss(&self) -> u32 {
-        let count = self.sack.as_ref().map_or(0, |sack| sack.len(self.blocks_max()));
-        let blocks = Options::sack_len(count);
-        let mss = self.snd_mss.saturating_sub(u32::try_from(blocks).unwrap_or(0)).max(1);
-        self.recovery
-            .as_ref()
-            .map_or(mss, |recovery| recovery.even_len(self.outstanding_max(), mss))
-    }
-
-    /// Returns the maximum number of outstanding bytes that both buffers allow.
-    pub(super) fn outstanding_max(&self) -> u32 {
-        self.snd_wnd_max.min(u32::try_from(self.send.limit()).unwrap_or(u32::MAX))
-    }
-
-    /// Returns the timestamp clock: milliseconds from a random start.
-    pub(super) fn timestamp(&self, now: Instant) -> Stamp<LocalClock> {
-        let millis = now.as_nanos() / 1_000_000;
-        let ticks = u32::try_from(millis & 0xFFFF_FFFF).unwrap_or(0);
-        Stamp::new(ticks.wrapping_add(self.ts_offset))
+        let mss = self.snd.mss();
+        let blocks = self.negotiated.blocks_len(mss);
+        let mss = mss.saturating_sub(u32::try_from(blocks).unwrap_or(0)).max(1);
+        let recovery = self.recovery.full();
+        recovery.map_or(mss, |recovery| recovery.even_len(self.snd.outstanding_max(), mss))
     }
 
     /// Queues an event for the user.
@@ -530,10 +315,10 @@ impl Connection {
     /// Ends the connection.
     pub(super) fn end(&mut self, close_reason: CloseReason) {
         self.state = State::Closed;
-        self.timers = Timers::default();
-        self.sack = None;
+        self.timers.stop_all();
+        self.negotiated.clear_blocks();
         self.tuning = None;
-        self.pending_ack = PendingAck::Nothing;
+        self.acks.cancel();
         self.close_reason.get_or_insert(close_reason);
         self.push_event(Event::Closed);
     }
@@ -541,12 +326,9 @@ impl Connection {
     /// Enters TIME-WAIT, or restarts its timer.
     pub(super) fn enter_time_wait(&mut self, now: Instant) {
         self.state = State::TimeWait;
-        self.sack = None;
+        self.negotiated.clear_blocks();
         self.tuning = None;
-        self.timers.retransmit = None;
-        self.timers.persist = None;
-        self.timers.released = None;
-        self.timers.time_wait = Some(now + TIME_WAIT);
+        self.timers.start_time_wait(now + TIME_WAIT);
     }
 }
 
@@ -554,12 +336,6 @@ impl Connection {
 const SMALL_WINDOW_SEGMENTS: usize = 32;
 /// Duration of TIME-WAIT: two maximum segment lifetimes of 30 s, as in Linux and the BSDs.
 const TIME_WAIT: Duration = Duration::from_secs(60);
-
-/// Returns whether a SYN offers ECN: it has both ECE and CWR, while a SYN that accepts ECN has only
-/// ECE (RFC 3168 §6.1.1).
-fn is_ecn_setup(flags: Flags) -> bool {
-    flags.has(Flags::ECE) && flags.has(Flags::CWR) != flags.has(Flags::ACK)
-}
 
 pub(super) fn send_limit(profile: &Profile, mss: u32) -> usize {
     match profile.send_limit {

@@ -100,17 +100,17 @@ impl Connection {
     /// Returns the option of the local SYN. A client sends it only once, because a middlebox may
     /// drop SYNs with the option.
     pub(super) fn fast_open_option(&self) -> Option<FastOpen> {
-        let is_due = self.state == State::SynReceived || self.snd_max == self.iss;
+        let is_due = self.state == State::SynReceived || self.snd.max() == self.snd.iss();
         self.fast_open.as_ref().filter(|_| is_due).map(|handshake| handshake.offer)
     }
 
     /// Returns the number of data bytes on the local SYN.
     pub(super) fn syn_data_len(&self) -> u32 {
-        if self.state != State::SynSent || self.snd_max != self.iss {
+        if self.state != State::SynSent || self.snd.max() != self.snd.iss() {
             return 0;
         }
         let handshake = self.fast_open.as_ref();
-        self.send.len().min(handshake.map_or(0, |handshake| handshake.data_max))
+        self.snd.buffered_len().min(handshake.map_or(0, |handshake| handshake.data_max))
     }
 
     /// Processes the answer to the local SYN: its Fast Open option, and the amount of data that it
@@ -121,9 +121,7 @@ impl Connection {
         {
             handshake.granted_cookie = Some(cookie);
         }
-        let acknowledged_len = answer.ack.since(self.send_start).min(self.send.len());
-        self.send.acknowledge(acknowledged_len);
-        self.send_start = self.send_start + acknowledged_len;
+        let acknowledged_len = self.snd.acknowledge_syn_sent(answer.ack);
         self.statistics.bytes_acknowledged += u64::from(acknowledged_len);
     }
 
@@ -131,7 +129,7 @@ impl Connection {
     pub(super) fn take_fast_open_cookie(&mut self) -> Option<(Cookie, u16)> {
         let granted_cookie = self.fast_open.as_mut()?.granted_cookie.take()?;
         self.fast_open = None;
-        Some((granted_cookie, u16::try_from(self.snd_mss).unwrap_or(u16::MAX)))
+        Some((granted_cookie, u16::try_from(self.snd.mss()).unwrap_or(u16::MAX)))
     }
 
     /// Records that the SYN has to be retransmitted.

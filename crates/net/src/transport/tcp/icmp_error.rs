@@ -5,9 +5,9 @@
 //! segment size only to a value that every link today supports. All other errors are soft
 //! (MUST-56): the error is recorded, and reported as the cause if the connection is given up later.
 
-use super::ConnectionId;
 use super::Tcp;
 use super::connection::{Connection, State};
+use super::connection_id::ConnectionId;
 use super::seq::Seq;
 use super::status::CloseReason;
 use crate::cx::Cx;
@@ -58,8 +58,7 @@ impl Tcp {
 
 impl Connection {
     fn is_in_flight(&self, seq: Seq) -> bool {
-        is_enabled(Mutant::AcceptsUnrelatedIcmpErrors)
-            || seq.is_in_window(self.snd_una, self.snd_max.since(self.snd_una))
+        is_enabled(Mutant::AcceptsUnrelatedIcmpErrors) || self.snd.is_in_flight(seq)
     }
 
     fn icmp_error(&mut self, kind: ErrorKind, cx: &Cx<'_>) {

@@ -13,8 +13,8 @@
 use super::congestion_window::IdleWindow;
 use super::flight::RateSample;
 use super::limited_time::Limits;
+use super::phase::Phase;
 use super::rack::LearnedPath;
-use super::recovery::{Phase, Recovery};
 use super::status::RecoveryStatus;
 
 /// The reduced state of a settled connection.
@@ -40,38 +40,6 @@ impl IdleState {
             reordering: self.reordering_max,
             limited: self.limits.times(),
             ..RecoveryStatus::default()
-        }
-    }
-}
-
-/// The full or the reduced recovery state of a connection.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum RecoveryForm<'a> {
-    /// The full state: data was sent recently.
-    Busy(&'a Recovery),
-    /// The reduced state: nothing is outstanding.
-    IdleState(&'a IdleState),
-}
-
-impl RecoveryForm<'_> {
-    pub(super) fn cwnd(self) -> u32 {
-        match self {
-            Self::Busy(recovery) => recovery.window.cwnd(),
-            Self::IdleState(idle_state) => idle_state.window.cwnd,
-        }
-    }
-
-    pub(super) fn ssthresh(self) -> u32 {
-        match self {
-            Self::Busy(recovery) => recovery.window.ssthresh(),
-            Self::IdleState(idle_state) => idle_state.window.ssthresh,
-        }
-    }
-
-    pub(super) fn status(self) -> RecoveryStatus {
-        match self {
-            Self::Busy(recovery) => recovery.status(),
-            Self::IdleState(idle_state) => idle_state.status(),
         }
     }
 }

@@ -16,7 +16,7 @@ use super::status::CloseReason;
 use super::syn_cookie::OfferedOptions;
 use super::table::AddressPair;
 use super::transmit::Outgoing;
-use super::{ConnectionId, ListenError, LowerLevel, Profile, Segment, Tcp};
+use super::{ConnectionId, LowerLevel, Profile, Segment, Tcp};
 use crate::cx::Cx;
 use crate::meter::Counter;
 use crate::packet::Packet;
@@ -24,6 +24,13 @@ use crate::time::{Duration, Instant};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use core::net::{IpAddr, SocketAddr};
+
+/// Reasons why a listener cannot be created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListenError {
+    /// Another listener has the same local end.
+    InUse,
+}
 
 /// Maximum number of half-open connections per listener.
 pub(super) const BACKLOG: usize = 64;
@@ -170,8 +177,8 @@ impl Tcp {
         let created = self.make(ends, profile, State::SynReceived, cx);
         let Some(mut connection) = created else { return };
         connection.is_passive = true;
-        if let Some(last) = last.filter(|last| !connection.iss.is_after(*last)) {
-            connection.begin_at(last + 1);
+        if let Some(last) = last.filter(|last| !connection.snd.iss().is_after(*last)) {
+            connection.snd.begin_at(last + 1);
         }
         connection.synchronize(&arrival.header);
         connection.statistics.segments_in += 1;
@@ -303,9 +310,9 @@ impl Tcp {
         let created = self.make(ends, profile, State::SynReceived, cx);
         let Some(mut connection) = created else { return };
         connection.is_passive = true;
-        connection.begin_at(iss);
+        connection.snd.begin_at(iss);
         connection.synchronize(&syn);
-        connection.syn_was_sent();
+        connection.snd.syn_was_sent();
         let Some(id) = self.insert(connection, Some(local_end)) else { return };
         cx.meter.count(Counter::TcpPassiveOpens);
         cx.meter.count(Counter::TcpSynCookiesIn);
@@ -333,29 +340,12 @@ impl Tcp {
         if !old.can_be_replaced_by(&arrival.header, uses_timestamps) {
             return false;
         }
-        let last = old.snd_max;
+        let last = old.snd.max();
         old.end(CloseReason::Closed);
         cx.meter.count(Counter::TcpTimeWaitsReused);
         self.reschedule(id);
         self.accept(ends, local_end, arrival, Some(last), cx);
         true
-    }
-}
-
-impl Connection {
-    /// Sets the initial sequence number to `iss`.
-    fn begin_at(&mut self, iss: Seq) {
-        self.iss = iss;
-        self.send_start = iss + 1;
-        self.snd_una = iss;
-        self.snd_nxt = iss;
-        self.snd_max = iss;
-    }
-
-    /// Records that the answer to the peer's SYN was sent.
-    fn syn_was_sent(&mut self) {
-        self.snd_nxt = self.iss + 1;
-        self.snd_max = self.iss + 1;
     }
 }
 

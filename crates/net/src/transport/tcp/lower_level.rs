@@ -6,7 +6,7 @@
 //! For a device without these capabilities, [`super::Tcp::transmit`] copies the data after the
 //! header and computes its checksum in the same loop.
 
-use super::ConnectionId;
+use super::connection_id::ConnectionId;
 use super::header::{self, MAX_HEADER_LEN};
 use super::transmit::Outgoing;
 use crate::checksum::{Routines, Sum};

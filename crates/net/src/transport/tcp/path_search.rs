@@ -11,10 +11,10 @@
 
 use super::Tcp;
 use super::connection::{self, Connection, Endpoints};
+use super::connection_id::{ConnectionId, NoConnection};
 use super::lower_level::{FIXED_HEADERS_V4_LEN, FIXED_HEADERS_V6_LEN};
 use super::profile::BlackHoleDetection;
 use super::seq::Seq;
-use super::{ConnectionId, NoConnection};
 use crate::cx::Cx;
 use crate::internet::ipv6;
 use crate::internet::path_mtu::IPV4_FLOOR;
@@ -98,7 +98,7 @@ impl Endpoints {
 impl Connection {
     /// Returns the length of all headers in front of the data, in bytes.
     fn headers_len(&self, now: Instant) -> u16 {
-        let options = u16::try_from(self.options(now).len()).unwrap_or(0);
+        let options = u16::try_from(self.negotiated.timestamps_option(now).len()).unwrap_or(0);
         self.ends.fixed_headers_len() + options
     }
 
@@ -121,19 +121,19 @@ impl Connection {
         }
         let mtu = self.path.as_ref().map_or(mtu, |path| path.search.mtu().min(mtu));
         let mss = u32::from(mtu.saturating_sub(self.headers_len(now)).max(1));
-        if mss >= self.snd_mss || is_enabled(Mutant::IgnoresPacketTooBig) {
+        if mss >= self.snd.mss() || is_enabled(Mutant::IgnoresPacketTooBig) {
             return false;
         }
         self.set_send_mss(mss);
-        if let Some(recovery) = &mut self.recovery {
+        if let Some(recovery) = self.recovery.full_mut() {
             recovery.flight.mark_all_lost();
         }
         true
     }
 
     fn set_send_mss(&mut self, mss: u32) {
-        self.snd_mss = mss;
-        if let Some(recovery) = &mut self.recovery {
+        self.snd.set_mss(mss);
+        if let Some(recovery) = self.recovery.full_mut() {
             recovery.window.set_mss(mss);
         }
     }
@@ -149,14 +149,14 @@ impl Connection {
         if is_enabled(Mutant::NeverProbesPathMtu) || !self.state.emits_data() {
             return;
         }
-        let len = self.snd_mss.min(self.snd_max.since(self.snd_una));
+        let len = self.snd.mss().min(self.snd.max().since(self.snd.una()));
         let len = self.datagram_len(len, cx.now);
         if self.path.is_none() {
             let min = if self.ends.remote.is_ipv4() { IPV4_FLOOR } else { ipv6::MTU_MIN };
             if len <= min {
                 return;
             }
-            let max = self.datagram_len(self.snd_mss, cx.now);
+            let max = self.datagram_len(self.snd.mss(), cx.now);
             let limits = search::Limits { min, base: BASE, max };
             let search =
                 Search::optimistic(limits, cx.now).with_consecutive_losses_max(timeouts_max);
@@ -186,7 +186,7 @@ impl Connection {
         if self.path.is_none() {
             return;
         }
-        let len = self.datagram_len(count.min(self.snd_mss), now);
+        let len = self.datagram_len(count.min(self.snd.mss()), now);
         let Some(path) = &mut self.path else { return };
         if let Some(probe) = path.probe.take_if(|probe| !ack.is_before(probe.end)) {
             path.search.acknowledged(probe.len, now);
@@ -208,7 +208,7 @@ impl Connection {
 
     /// Returns whether a probe is the only lost data.
     pub(super) fn only_probe_is_lost(&self) -> bool {
-        let Some(recovery) = &self.recovery else { return false };
+        let Some(recovery) = self.recovery.full() else { return false };
         let Some(probe) = self.path.as_ref().and_then(|path| path.probe) else { return false };
         let len = probe.end.since(probe.start);
         let first = recovery.flight.next_lost(1).map(|(seq, _)| seq);
@@ -220,7 +220,7 @@ impl Connection {
     fn use_path_mtu(&mut self, now: Instant) {
         let Some(path) = &self.path else { return };
         let mss = u32::from(path.search.mtu().saturating_sub(self.headers_len(now)).max(1));
-        if mss != self.snd_mss {
+        if mss != self.snd.mss() {
             self.set_send_mss(mss);
         }
     }
@@ -231,10 +231,10 @@ impl Connection {
     /// trip (RFC 4821 §7.4).
     pub(super) fn path_probe(&mut self, usable: u32, cx: &mut Cx<'_>) -> Option<u32> {
         let has_nothing_missing =
-            self.recovery.as_ref().is_some_and(|recovery| recovery.has_nothing_missing());
+            self.recovery.full().is_some_and(|recovery| recovery.has_nothing_missing());
         let rto = self.rtt.rto();
         let headers = self.headers_len(cx.now);
-        let seq = self.snd_nxt;
+        let seq = self.snd.nxt();
         let mss = self.data_mss();
         let path = self.path.as_mut().filter(|path| path.probe.is_none() && has_nothing_missing)?;
         if let search::State::Complete { .. } = path.search.state() {

@@ -101,9 +101,10 @@ impl ReceiveTuning {
 impl Connection {
     /// Returns the number of bytes that both buffers may hold beyond their initial sizes.
     pub(super) fn growth(&self) -> usize {
-        let received = self.receive.window().saturating_sub(self.profile.receive_window.start());
+        let received =
+            self.rcv.buffer().window().saturating_sub(self.profile.receive_window.start());
         let sent = match self.profile.send_limit {
-            SendLimit::Tuned { start, .. } => self.send.limit().saturating_sub(start),
+            SendLimit::Tuned { start, .. } => self.snd.limit().saturating_sub(start),
             SendLimit::OneSegment | SendLimit::Bytes(_) => 0,
         };
         received + sent
@@ -113,16 +114,16 @@ impl Connection {
     /// reads per round trip.
     pub(super) fn tune_receive_window(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
         let ReceiveWindow::Tuned { start, limit } = self.profile.receive_window else { return };
-        let limit = limit.min(0xFFFF << self.rcv_shift);
-        let window = self.receive.window();
+        let limit = limit.min(self.rcv.wnd_limit() as usize);
+        let window = self.rcv.buffer().window();
         let is_quiet = self.statistics.bytes_in < (start / QUIET_DIVISOR) as u64;
         let is_bulk = arrival.data.len() >= BULK_LEN && !is_quiet;
-        if window >= limit || self.receive.has_early() || (!is_bulk && self.tuning.is_none()) {
+        if window >= limit || self.rcv.buffer().has_early() || (!is_bulk && self.tuning.is_none()) {
             return;
         }
         let now = cx.now;
-        let up_to = self.read_up_to();
-        let edge = self.rcv_adv;
+        let up_to = self.rcv.read_up_to();
+        let edge = self.rcv.adv();
         let new_tuning = || Box::new(ReceiveTuning::new(up_to, edge, now));
         let mut tuning = self.tuning.take().unwrap_or_else(new_tuning);
         let rtt = self.receiver_rtt(&mut tuning, arrival, now);
@@ -138,11 +139,11 @@ impl Connection {
     }
 
     fn grow_receive_window(&mut self, desired_window: usize, cx: &mut Cx<'_>) {
-        if desired_window <= self.receive.window() {
+        if desired_window <= self.rcv.buffer().window() {
             return cx.meter.count(Counter::TcpGrowthRefused);
         }
         cx.meter.count(Counter::TcpReceiveWindowsGrown);
-        self.receive.set_window(desired_window, self.rcv_shift);
+        self.rcv.set_window(desired_window);
     }
 
     /// Returns the minimum round trip known to the receiver.
@@ -155,9 +156,9 @@ impl Connection {
         let own_rtt = self.rtt.srtt();
         if let Some(echo) = self.rtt_by_echo(arrival, now) {
             tuning.round_trip.record(echo, now);
-        } else if own_rtt.is_none() && !self.rcv_nxt.is_before(tuning.window_end) {
+        } else if own_rtt.is_none() && !self.rcv.nxt().is_before(tuning.window_end) {
             tuning.round_trip.record(now - tuning.window_since, now);
-            tuning.window_end = self.rcv_adv;
+            tuning.window_end = self.rcv.adv();
             tuning.window_since = now;
         }
         own_rtt.into_iter().chain(tuning.round_trip.get()).min()
@@ -173,8 +174,8 @@ impl Connection {
         cx: &mut Cx<'_>,
     ) {
         let SendLimit::Tuned { limit, .. } = self.profile.send_limit else { return };
-        let Some(recovery) = &self.recovery else { return };
-        let now = self.send.limit();
+        let Some(recovery) = self.recovery.full() else { return };
+        let now = self.snd.limit();
         let desired_window = (recovery.window.cwnd() as usize).saturating_mul(2).min(limit);
         if desired_window <= now || (buffered_len as usize) < now / 2 {
             return;
@@ -184,7 +185,7 @@ impl Connection {
             return cx.meter.count(Counter::TcpGrowthRefused);
         }
         cx.meter.count(Counter::TcpSendBuffersGrown);
-        self.send.set_limit(desired_window);
+        self.snd.set_limit(desired_window);
     }
 }
 

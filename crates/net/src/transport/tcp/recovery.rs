@@ -14,11 +14,9 @@
 //! means that the next one is lost (RFC 6582).
 //!
 //! No later data can reveal the loss of the last segments of a flight. After two round trips a
-//! probe makes the peer answer (RFC 8985 §7).
+//! probe makes the peer answer (`tail_probe.rs`).
 //!
-//! A recovery proves spurious by a timestamp echo (RFC 3522), by a report of duplicates for all
-//! retransmitted data (RFC 3708), or, after a timeout, by an acknowledgment of data that was sent
-//! only once (RFC 5682). It is then undone.
+//! A recovery that proves spurious is undone (`spurious.rs`).
 //!
 //! Most of these steps have no effect if nothing is missing and an acknowledgment covers all
 //! outstanding data, as with the echo of a keystroke. `plain.rs` skips them.
@@ -29,6 +27,7 @@ use super::flight::{Delivery, Flight, RateSample};
 use super::idle_state::IdleState;
 use super::limited_time::Limits;
 use super::pacing::{self, Pacing};
+use super::phase::Phase;
 use super::profile::Congestion;
 use super::prr::{Progress, Prr};
 use super::rack::{Rack, ReorderingInputs};
@@ -39,28 +38,8 @@ use crate::time::{Duration, Instant};
 
 /// Number of duplicate acknowledgments that indicate a loss (RFC 5681 §3.2).
 const DUPLICATE_ACKS: u64 = 3;
-/// RFC 8985 §7.2: maximum time by which a peer delays the acknowledgment of a single segment.
-const MAX_ACK_DELAY: Duration = Duration::from_millis(200);
 /// Maximum number of segments in a window that is divided evenly into shortened segments.
 const EVEN_SEGMENTS_MAX: u32 = 32;
-/// Minimum timeout of a tail loss probe: the clock tick of common hosts.
-const MIN_PROBE_TIMEOUT: Duration = Duration::from_millis(2);
-
-/// The state of loss recovery, with the names of `TCP_INFO`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Phase {
-    /// No data is missing, and the window is not being reduced.
-    #[default]
-    Open,
-    /// Data was received out of order and may be lost.
-    Disorder,
-    /// The window is being reduced because the network marked a segment.
-    Reduced,
-    /// Lost data is retransmitted while the window is being reduced.
-    Recovery,
-    /// The retransmission timeout has expired.
-    Loss,
-}
 
 /// An outstanding tail loss probe (RFC 8985 §7.3).
 #[derive(Clone, Copy, Debug)]
@@ -305,11 +284,6 @@ impl Recovery {
         self.flight.next_lost(full_len.min(max)).or(Some((seq, len)))
     }
 
-    /// Returns the send time of the first retransmission of this recovery.
-    pub(super) fn first_retransmission_at(&self) -> Option<Instant> {
-        self.undo.and_then(|undo| undo.since)
-    }
-
     /// Records that new data was sent.
     pub(super) fn sent(&mut self, len: u32, now: Instant) {
         let mss = self.window.mss();
@@ -411,15 +385,6 @@ impl Recovery {
         outcome
     }
 
-    /// Returns the number of bytes reported as duplicates. RFC 2883 §4.1: the first block is below
-    /// the acknowledgment number, or within the second block.
-    fn duplicate_bytes(&self, report: &Acknowledged<'_>) -> Option<u64> {
-        let (start, end) = *report.blocks.first()?;
-        let is_within = |block: &Block| !start.is_before(block.0) && !end.is_after(block.1);
-        let is_duplicate = !end.is_after(report.ack) || report.blocks.get(1).is_some_and(is_within);
-        (is_duplicate && start.is_before(end)).then(|| u64::from(end.since(start)))
-    }
-
     fn count_duplicates(&mut self, report: &Acknowledged<'_>, delivery: &mut Delivery) {
         if self.has_blocks {
             return;
@@ -461,83 +426,8 @@ impl Recovery {
         self.rate = self.flight.rate(&newest).or(self.rate);
     }
 
-    fn take_duplicate_report(&mut self, len: u64, ack: Seq) {
-        if let Some(undo) = &mut self.undo {
-            undo.unreported_bytes = undo.unreported_bytes.saturating_sub(len);
-        }
-        let probe_end =
-            self.tail_probe.filter(|probe| probe.is_retransmission).map(|probe| probe.end);
-        let is_of_probe = probe_end.is_some_and(|end| self.flight.seq(end) == ack);
-        // Duplicates that the network has created do not indicate reordering.
-        let is_ours = self.undo.is_some_and(|undo| undo.since.is_some());
-        if is_ours && !is_of_probe {
-            self.rack.on_spurious_retransmission(self.flight.una(), self.flight.nxt());
-        }
-    }
-
-    /// RFC 8985 §7.4.2: ends the tail loss probe when it is acknowledged.
-    fn end_tail_probe(
-        &mut self,
-        report: &Acknowledged<'_>,
-        duplicate_bytes: bool,
-        has_advanced: bool,
-    ) {
-        let Some(probe) = self.tail_probe.filter(|probe| self.flight.una() >= probe.end) else {
-            return;
-        };
-        let both_arrived = duplicate_bytes || (!has_advanced && report.blocks.is_empty());
-        if !probe.is_retransmission || both_arrived {
-            self.tail_probe = None;
-        } else if self.flight.una() > probe.end {
-            self.tail_probe = None;
-            if self.is_undisturbed() {
-                // The probe has repaired a loss. The window is reduced as after any other loss.
-                self.window.reduce(self.flight_max.max(self.flight.outstanding()));
-                self.begin_reduction(Phase::Reduced);
-            }
-        }
-    }
-
     fn is_undisturbed(&self) -> bool {
         matches!(self.phase, Phase::Open | Phase::Disorder)
-    }
-
-    /// Ends a spurious recovery.
-    fn undo_if_spurious(
-        &mut self,
-        report: &Acknowledged<'_>,
-        delivery: &Delivery,
-        has_advanced: bool,
-        recovery_point: u64,
-    ) -> bool {
-        let Some(undo) = self.undo else { return false };
-        let all_reported_duplicate = undo.since.is_some() && undo.unreported_bytes == 0;
-        let is_echo = has_advanced
-            && report.is_ack_of_original
-            && undo.since.is_some()
-            && !self.is_undisturbed();
-        // RFC 5682 §3.1: only the first segment was retransmitted, but others are acknowledged.
-        let is_of_data_sent_once = self.phase == Phase::Loss
-            && self.has_blocks
-            && delivery
-                .newest
-                .is_some_and(|newest| !newest.is_retransmission && newest.end <= recovery_point);
-        let is_spurious = match self.phase {
-            Phase::Loss => all_reported_duplicate || is_echo || is_of_data_sent_once,
-            _ => all_reported_duplicate || (is_echo && self.flight.retransmitted() == 0),
-        };
-        if is_spurious {
-            self.window.undo();
-            self.flight.clear_lost();
-            self.leave();
-        }
-        is_spurious
-    }
-
-    fn leave(&mut self) {
-        self.phase = Phase::Open;
-        self.prr = None;
-        self.undo = None;
     }
 
     fn end_recovery(&mut self) {
@@ -721,15 +611,6 @@ impl Recovery {
         self.phase == Phase::Open && self.flight.lost() == 0
     }
 
-    /// Undoes the response to a loss that is no sign of congestion (RFC 8899 §3). The lost data is
-    /// still retransmitted. Does nothing without SACK.
-    pub(super) fn forgive(&mut self) {
-        if self.has_blocks {
-            self.window.undo();
-            self.leave();
-        }
-    }
-
     /// Discards the outstanding data, because the peer has shrunk its window below that data.
     pub(super) fn forget_flight(&mut self) {
         self.flight.forget_all();
@@ -738,25 +619,6 @@ impl Recovery {
         self.tail_probe = None;
         self.probe_at = None;
         self.reordering_at = None;
-    }
-
-    /// Starts the probe timer (RFC 8985 §7.2). The probe replaces the timeout at `rto_at`.
-    pub(super) fn start_probe_timer(
-        &mut self,
-        srtt: Option<Duration>,
-        rto_at: Option<Instant>,
-        now: Instant,
-    ) {
-        self.probe_at = None;
-        let is_open = self.phase == Phase::Open && self.tail_probe.is_none();
-        let Some(srtt) = srtt.filter(|_| self.has_blocks && is_open) else { return };
-        if self.flight.outstanding() == 0 {
-            return;
-        }
-        let is_single = self.flight.outstanding() <= u64::from(self.window.mss());
-        let delay = if is_single { MAX_ACK_DELAY } else { Duration::ZERO };
-        let probe_at = now + (2 * srtt + delay).max(MIN_PROBE_TIMEOUT);
-        self.probe_at = Some(rto_at.map_or(probe_at, |rto_at| probe_at.min(rto_at)));
     }
 
     /// Returns when [`Self::timeout`] has to be called.
@@ -783,18 +645,10 @@ impl Recovery {
         }
         (is_probe_due && self.phase == Phase::Open, began)
     }
-
-    /// Returns the last outstanding segment, which a probe without new data retransmits.
-    pub(super) fn tail(&self) -> Option<(Seq, u32)> {
-        self.flight.tail(self.window.mss())
-    }
-
-    /// Records that a tail loss probe was sent, as a retransmission or with new data.
-    pub(super) fn tail_probe_sent(&mut self, is_retransmission: bool) {
-        self.tail_probe = Some(TailProbe { end: self.flight.nxt(), is_retransmission });
-    }
 }
 
 mod plain;
+mod spurious;
+mod tail_probe;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,8 @@
 //! The retransmission timeout, computed from round-trip times (RFC 6298).
 
 use super::profile::Retransmission;
-use crate::time::Duration;
+use super::seq::Seq;
+use crate::time::{Duration, Instant};
 use core::num::NonZeroU64;
 
 /// Timeout before the first measurement (RFC 6298 (2.1)).
@@ -23,6 +24,15 @@ pub(super) struct RttEstimator {
     backoffs: u32,
     rto_margin_ns: u64,
     retransmission: Retransmission,
+    timed_syn: Option<TimedSyn>,
+}
+
+/// A SYN whose round-trip time is measured. The measurement is dropped if the SYN is retransmitted
+/// (Karn).
+#[derive(Clone, Copy, Debug)]
+struct TimedSyn {
+    end: Seq,
+    sent_at: Instant,
 }
 
 impl RttEstimator {
@@ -33,13 +43,32 @@ impl RttEstimator {
         let rto_margin_ns = nanos(rto_min);
         let rto_ns = nanos(INITIAL_RTO);
         let retransmission = Retransmission::BacksOff;
-        Self { smoothed: None, rto_ns, backoffs: 0, rto_margin_ns, retransmission }
+        let timed_syn = None;
+        Self { smoothed: None, rto_ns, backoffs: 0, rto_margin_ns, retransmission, timed_syn }
     }
 
     /// Sets the rule for the timeout after an unanswered retransmission.
     #[must_use]
     pub(super) const fn with_retransmission(self, retransmission: Retransmission) -> Self {
         Self { retransmission, ..self }
+    }
+
+    /// Starts the measurement of a SYN whose last sequence number is before `end`.
+    pub(super) fn syn_was_sent(&mut self, end: Seq, now: Instant) {
+        self.timed_syn = Some(TimedSyn { end, sent_at: now });
+    }
+
+    /// Drops the measurement of a SYN, because it may be retransmitted.
+    pub(super) fn drop_syn(&mut self) {
+        self.timed_syn = None;
+    }
+
+    /// Ends the measurement of a SYN that `ack` acknowledges, and returns the result.
+    pub(super) fn syn_acknowledged(&mut self, ack: Seq, now: Instant) -> Option<Duration> {
+        let timed_syn = self.timed_syn.take_if(|timed_syn| !ack.is_before(timed_syn.end))?;
+        let rtt = now - timed_syn.sent_at;
+        self.measured(rtt);
+        Some(rtt)
     }
 
     /// Processes a measurement of a segment that was never retransmitted (Karn).

@@ -1,8 +1,12 @@
 //! Settings that the user can change while a connection is open (RFC 9293 §3.9.1), and reports
 //! about destinations to the layer below.
 
-use super::connection::{PendingAck, State};
-use super::{ConnectionId, KeepAlive, Marking, NoConnection, Tcp, UserTimeout};
+use super::Tcp;
+use super::connection::State;
+use super::connection_id::{ConnectionId, NoConnection};
+use super::keep_alive::KeepAlive;
+use super::profile::Marking;
+use super::user_timeout::UserTimeout;
 use alloc::sync::Arc;
 use core::net::IpAddr;
 
@@ -41,9 +45,9 @@ impl Tcp {
     ) -> Result<(), NoConnection> {
         let connection = self.table.get_mut(id)?;
         Arc::make_mut(&mut connection.profile).user_timeout = user_timeout;
-        connection.must_send_user_timeout = user_timeout.is_shared;
+        connection.negotiated.set_must_send_user_timeout(user_timeout.is_shared);
         if user_timeout.is_shared && connection.state.emits_data() {
-            connection.pending_ack = PendingAck::Now;
+            connection.acks.send_now();
         }
         self.reschedule(id);
         Ok(())

@@ -2,8 +2,8 @@
 
 use super::connection::State;
 use super::limited_time::LimitTimes;
+use super::phase::Phase;
 use super::profile::Congestion;
-use super::recovery::Phase;
 use crate::internet::icmp::ErrorKind;
 use crate::time::Duration;
 use core::net::SocketAddr;

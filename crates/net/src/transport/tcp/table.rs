@@ -2,9 +2,8 @@
 //! output, timers or events. A connection is in each list at most once. No list is searched
 //! completely unless the table is full.
 
-use super::ConnectionId;
-use super::NoConnection;
 use super::connection::{Connection, State};
+use super::connection_id::{ConnectionId, NoConnection};
 use super::limited_time::Limit;
 use super::listen::LocalEnd;
 use super::status::Event;
@@ -89,7 +88,7 @@ impl Slot {
         let is_plain = connection.state == State::Established && self.half_open_on.is_none();
         let has_reported_all = connection.pending_events == 0 || self.is_in_event_queue;
         let is_timed = self.deadline.is_some() && !self.is_held_up;
-        let has_window = connection.timers.probing_since.is_none();
+        let has_window = connection.timers.probing_since().is_none();
         let has_no_position = self.starved_position.is_none() && self.time_wait_position.is_none();
         is_plain
             && has_reported_all
@@ -237,7 +236,7 @@ impl Table {
     /// is long enough for an eviction.
     pub(super) fn longest_starved(&self, now: Instant) -> Option<ConnectionId> {
         let id = self.starved.oldest().and_then(|index| self.id(index))?;
-        let since = self.get(id).ok()?.timers.probing_since?;
+        let since = self.get(id).ok()?.timers.probing_since()?;
         (now - since >= MIN_STARVED_TIME).then_some(id)
     }
 
@@ -348,7 +347,7 @@ impl Table {
         }
         let is_in_time_wait = connection.state == State::TimeWait;
         self.in_time_wait.update(&mut slot.time_wait_position, id.slot, is_in_time_wait);
-        let is_starved = connection.timers.probing_since.is_some();
+        let is_starved = connection.timers.probing_since().is_some();
         self.starved.update(&mut slot.starved_position, id.slot, is_starved);
         let is_on_output = slot.is_on_output;
         if !is_closed && !is_on_output {
@@ -400,7 +399,7 @@ impl Table {
         self.last_found = self.last_found.filter(|(_, known)| *known != index);
         if slot.is_released {
             if let Some(mut connection) = slot.connection.take() {
-                connection.receive.clear(&mut self.spent);
+                connection.rcv.clear(&mut self.spent);
                 self.growth = self.growth.saturating_sub(connection.growth());
             }
             slot.generation = slot.generation.wrapping_add(1);
@@ -458,7 +457,7 @@ impl Table {
     pub(super) fn record_device_limit(&mut self, now: Instant) {
         let slot = self.output.front().and_then(|index| self.slots.get_mut(*index as usize));
         let connection = slot.and_then(|slot| slot.connection.as_mut());
-        if let Some(recovery) = connection.and_then(|connection| connection.recovery.as_mut()) {
+        if let Some(recovery) = connection.and_then(|connection| connection.recovery.full_mut()) {
             recovery.limits.set(Limit::Device, now);
         }
     }
@@ -527,7 +526,7 @@ impl Table {
     /// oldest one reduces its recovery state. If it cannot, it becomes the newest.
     fn record_busy(&mut self, index: u32) {
         let Some(slot) = self.slots.get_mut(index as usize) else { return };
-        if slot.connection.as_ref().is_none_or(|connection| connection.recovery.is_none()) {
+        if slot.connection.as_ref().is_none_or(|connection| connection.recovery.full().is_none()) {
             return;
         }
         slot.is_busy = true;

@@ -19,9 +19,9 @@ impl Connection {
         if self.state != State::TimeWait || !is_request {
             return false;
         }
-        let is_after_last_seq = syn.seq.is_after(self.rcv_nxt);
+        let is_after_last_seq = syn.seq.is_after(self.rcv.nxt());
         let offered_timestamps = syn.options.peer_timestamps().filter(|_| uses_timestamps);
-        match (self.ts_recent, offered_timestamps) {
+        match (self.negotiated.ts_recent(), offered_timestamps) {
             (Some(recent), Some((value, _))) if value == recent => is_after_last_seq,
             (Some(recent), Some((value, _))) => recent.is_before(value),
             (None, Some(_)) => true,

@@ -1,8 +1,9 @@
 //! TIMEOUTS (RFC 9293 §3.10.8), and the durations of the timers.
 
-use super::connection::{Connection, PendingAck, State};
+use super::connection::{Connection, State};
 use super::keep_alive::{self, Verdict};
 use super::status::{CloseReason, Event};
+use super::timers::nanos_of;
 use super::user_timeout::Limit;
 use crate::cx::Cx;
 use crate::meter::{Counter, Quantity};
@@ -22,87 +23,47 @@ const MIN_KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(1);
 /// 1 s.
 const OVERRIDE_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// The timers of a connection.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Timers {
-    pub(super) retransmit: Option<Instant>,
-    /// Whether the segment of the retransmission timer still waits for output, which may never
-    /// resume.
-    pub(super) is_held_up: bool,
-    /// Time at which the data being retransmitted was first found missing, and the number of
-    /// timeouts since then.
-    pub(super) retransmitting: Option<(Instant, u32)>,
-    pub(super) persist: Option<Instant>,
-    pub(super) persist_backoffs: u32,
-    /// Time at which the current zero window was first probed.
-    pub(super) probing_since: Option<Instant>,
-    /// Time at which a released connection ends if the peer does not end it earlier.
-    pub(super) released: Option<Instant>,
-    pub(super) time_wait: Option<Instant>,
-    pub(super) keep_alive: Option<Instant>,
-    /// Time at which the last keep-alive probe was scheduled, and the number of probes since the
-    /// last received segment.
-    pub(super) probed: (Instant, u32),
-    /// Time at which pacing allows the next data.
-    pub(super) pace: Option<Instant>,
-}
-
 impl Connection {
     /// Returns when [`Self::timeout`] has to be called.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let delayed_ack = match self.pending_ack {
-            PendingAck::By(deadline) => Some(deadline),
-            PendingAck::Nothing | PendingAck::Now => None,
-        };
-        let timers = &self.timers;
-        let recovery = self.recovery_deadline();
-        // This function is called several times per segment, so it avoids a branch for each timer.
-        let nanos_of = |timer: Option<Instant>| timer.map_or(u64::MAX, Instant::as_nanos);
-        let first = nanos_of(timers.retransmit)
-            .min(nanos_of(timers.persist))
-            .min(nanos_of(timers.released));
-        let second =
-            nanos_of(timers.time_wait).min(nanos_of(timers.pace)).min(nanos_of(delayed_ack));
-        let earliest = first.min(second).min(nanos_of(recovery)).min(nanos_of(timers.keep_alive));
+        let others = nanos_of(self.acks.deadline()).min(nanos_of(self.recovery_deadline()));
+        let earliest = self.timers.earliest_nanos().min(others);
         (earliest < u64::MAX).then(|| Instant::from_nanos(earliest))
     }
 
     /// Returns the deadline of the recovery. A connection that has ended keeps its recovery state
     /// for STATUS, but has no deadline.
     fn recovery_deadline(&self) -> Option<Instant> {
-        let recovery = self.recovery.as_ref().filter(|_| self.state != State::Closed);
+        let recovery = self.recovery.full().filter(|_| self.state != State::Closed);
         recovery.and_then(|recovery| recovery.deadline())
     }
 
     /// Processes the timers that are due. The resulting segments are sent at output.
     pub(super) fn timeout(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now;
-        let is_due = |timer: Option<Instant>| timer.is_some_and(|at| at <= now);
-        if matches!(self.pending_ack, PendingAck::By(deadline) if deadline <= cx.now) {
+        if self.acks.deadline().is_some_and(|at| at <= now) {
             cx.meter.count(Counter::TcpDelayedAckTimeouts);
-            self.pending_ack = PendingAck::Now;
+            self.acks.expedite();
         }
-        if is_due(self.timers.time_wait) {
+        if self.timers.is_time_wait_over(now) {
             self.end(CloseReason::Closed);
         }
-        if is_due(self.timers.released) {
+        if self.timers.is_released_due(now) {
             self.released_timeout(cx);
         }
-        if is_due(self.timers.persist) {
+        if self.timers.is_persist_due(now) {
             self.persist_timeout(cx);
         }
-        if is_due(self.timers.pace) {
-            self.timers.pace = None;
-        }
-        if is_due(self.recovery_deadline()) {
+        self.timers.expire_pace(now);
+        if self.recovery_deadline().is_some_and(|at| at <= now) {
             self.recovery_timeout(cx);
         }
-        if self.timers.retransmit == Some(Instant::ZERO) {
+        if self.timers.has_no_retransmit_end() {
             self.expect_to_leave(now);
-        } else if is_due(self.timers.retransmit) {
+        } else if self.timers.is_retransmit_due(now) {
             self.retransmission_timeout(cx);
         }
-        if is_due(self.timers.keep_alive) {
+        if self.timers.is_keep_alive_due(now) {
             self.keep_alive_timeout(cx);
         }
     }
@@ -110,26 +71,20 @@ impl Connection {
     /// Starts the retransmission timer of a new connection before its SYN is sent. If the device
     /// accepts no packets, the SYN may never be sent, but the user must still be notified.
     pub(super) fn expect_to_leave(&mut self, now: Instant) {
-        self.timers.retransmit = Some(now + self.rtt.rto());
-        self.timers.is_held_up = true;
+        self.timers.hold_up_until(now + self.rtt.rto());
     }
 
     /// Starts the retransmission timer for data or a FIN that waits for output while nothing is
     /// outstanding. [`Self::expect_to_leave`] does this for a SYN.
     pub(super) fn wait_for_output(&mut self) {
-        let timers = &mut self.timers;
-        let is_timed = timers.retransmit.is_some() || timers.persist.is_some();
-        if !is_timed && self.state.emits_data() && self.has_only_unsent() {
-            // The current time is unknown in this function. The timer is therefore set when it is
-            // first checked.
-            self.timers.retransmit = Some(Instant::ZERO);
-            self.timers.is_held_up = true;
+        if self.state.emits_data() && self.has_only_unsent() {
+            self.timers.hold_up();
         }
     }
 
     /// Returns whether data or a FIN waits to be sent while nothing is outstanding.
     fn has_only_unsent(&self) -> bool {
-        self.snd_una == self.snd_max && self.snd_nxt != self.snd_end()
+        self.snd.is_all_acknowledged() && !self.snd.is_at_end()
     }
 
     /// Ends a connection whose peer does not answer.
@@ -141,27 +96,27 @@ impl Connection {
 
     /// Limits how long a released connection waits for the peer's FIN.
     fn released_timeout(&mut self, cx: &mut Cx<'_>) {
-        let was_set = self.timers.released.take();
+        let has_expired = self.timers.released_expired();
         if self.state != State::FinWait2 {
             return;
         }
-        if was_set == Some(Instant::ZERO) {
-            self.limit_released(cx.now);
-        } else {
+        if has_expired {
             self.give_up(cx);
+        } else {
+            self.limit_released(cx.now);
         }
     }
 
     /// Starts the time limit of a released connection that waits for the peer's FIN.
     pub(super) fn limit_released(&mut self, now: Instant) {
         if self.is_released {
-            self.timers.released = Some(now + RELEASED_TIMEOUT);
+            self.timers.limit_released(Some(now + RELEASED_TIMEOUT));
         }
     }
 
     fn persist_timeout(&mut self, cx: &mut Cx<'_>) {
-        self.timers.persist = None;
-        let since = self.timers.probing_since.unwrap_or(cx.now);
+        self.timers.stop_persist();
+        let since = self.timers.probing_since().unwrap_or(cx.now);
         // MUST-37: a zero window is probed indefinitely, but only if the peer answers the probes,
         // and only while the user has not released the connection.
         let silence = cx.now - self.last_received_at.max(since);
@@ -174,9 +129,9 @@ impl Connection {
         {
             return self.give_up(cx);
         }
-        self.must_probe = !is_enabled(Mutant::NeverProbesZeroWindow);
-        let has_more = self.outstanding() == 0 && self.snd_nxt != self.snd_end();
-        if self.must_probe && self.snd_wnd == 0 && has_more && self.state.emits_data() {
+        self.timers.persist_expired(!is_enabled(Mutant::NeverProbesZeroWindow));
+        let has_more = self.snd.outstanding() == 0 && !self.snd.is_at_end();
+        if self.timers.must_probe() && self.snd.wnd() == 0 && has_more && self.state.emits_data() {
             // The timer is restarted when the probe is sent. Because this may never happen, it is
             // also restarted here.
             self.start_persist_timer(cx.now);
@@ -188,7 +143,7 @@ impl Connection {
         let srtt = self.rtt.srtt();
         let (must_probe, began_recovery) = self.recovery().timeout(srtt, cx.now);
         if must_probe {
-            self.must_probe_tail = true;
+            self.recovery.request_tail_probe();
             // The retransmission timeout starts when the probe is sent.
             self.restart_retransmit_timer(cx.now);
         }
@@ -200,11 +155,9 @@ impl Connection {
     }
 
     fn retransmission_timeout(&mut self, cx: &mut Cx<'_>) {
-        self.timers.retransmit = None;
-        let (since, timeouts) = self.timers.retransmitting.unwrap_or((cx.now, 0));
-        self.timers.retransmitting = Some((since, timeouts + 1));
+        let (since, timeouts) = self.timers.retransmit_expired(cx.now);
         let is_opening = matches!(self.state, State::SynSent | State::SynReceived);
-        if !self.timers.is_held_up {
+        if !self.timers.is_held_up() {
             self.syn_timed_out();
         }
         let limit = self.give_up_limit();
@@ -215,9 +168,9 @@ impl Connection {
             self.push_event(Event::Unresponsive);
             self.suspects_route = true;
         }
-        if core::mem::replace(&mut self.timers.is_held_up, true) {
+        if self.timers.replace_held_up(true) {
             // Nothing has been sent, so the network cannot have lost anything.
-            self.timers.retransmit = Some(self.retransmission_end(cx.now));
+            self.timers.set_retransmit(Some(self.retransmission_end(cx.now)));
             return;
         }
         cx.meter.count(Counter::TcpTimeouts);
@@ -226,30 +179,30 @@ impl Connection {
         self.rtt.back_off();
         // The timer is restarted when the segment is sent. Because this may never happen, it is
         // also restarted here.
-        self.timers.retransmit = Some(self.retransmission_end(cx.now));
-        self.timed = None;
-        self.must_probe_tail = false;
+        self.timers.set_retransmit(Some(self.retransmission_end(cx.now)));
+        self.rtt.drop_syn();
+        self.recovery.cancel_tail_probe();
         if is_opening {
             if is_enabled(Mutant::NeverRetransmitsSyn) {
                 return;
             }
             // Data in the answer to a SYN with early data is retransmitted after the SYN.
-            if let Some(recovery) = &mut self.recovery {
+            if let Some(recovery) = self.recovery.full_mut() {
                 recovery.forget_flight();
             }
-            self.snd_nxt = self.snd_una;
+            self.snd.return_to_una();
             return;
         }
         self.path_timed_out(cx);
         // RFC 6298 (5.4): the earliest segment is retransmitted first. All segments after it may be
         // lost too.
         self.recovery().timed_out(timeouts == 0);
-        if self.snd_wnd == 0 {
+        if self.snd.wnd() == 0 {
             // The peer has shrunk its window below the outstanding data. Window probes are sent
             // instead.
             self.recovery().forget_flight();
-            self.snd_nxt = self.snd_una;
-            self.timers.retransmit = None;
+            self.snd.return_to_una();
+            self.timers.set_retransmit(None);
             self.start_persist_timer(cx.now);
         }
     }
@@ -258,38 +211,35 @@ impl Connection {
     fn give_up_limit(&self) -> Limit {
         match self.state {
             State::SynSent | State::SynReceived => self.profile.user_timeout.limit_of_syn(),
-            _ => self.profile.user_timeout.limit(self.peer_timeout),
+            _ => self.profile.user_timeout.limit(self.negotiated.peer_timeout()),
         }
     }
 
     /// Starts, moves or stops the keep-alive timer, as the profile specifies.
     pub(super) fn start_keep_alive_timer(&mut self) {
         let idle = self.profile.keep_alive.map(|policy| policy.idle);
-        self.timers.keep_alive = idle.map(|idle| self.last_received_at + idle);
-        self.timers.probed.1 = 0;
+        self.timers.start_keep_alive(idle.map(|idle| self.last_received_at + idle));
     }
 
     fn keep_alive_timeout(&mut self, cx: &mut Cx<'_>) {
-        self.timers.keep_alive = None;
+        self.timers.set_keep_alive(None);
         let Some(policy) = self.profile.keep_alive else { return };
         let is_open = self.state.takes_data() || self.state == State::FinWait2;
         if !is_open {
             return;
         }
-        if self.snd_una != self.snd_max || self.timers.persist.is_some() {
+        if !self.snd.is_all_acknowledged() || self.timers.is_persist_running() {
             // MUST-26: if data is outstanding or waits for a window, its retransmissions or probes
             // already check the peer.
-            self.timers.keep_alive = Some(cx.now + policy.idle.max(MIN_KEEP_ALIVE_INTERVAL));
+            let next = cx.now + policy.idle.max(MIN_KEEP_ALIVE_INTERVAL);
+            self.timers.set_keep_alive(Some(next));
             return;
         }
-        let (probed_at, unanswered) = self.timers.probed;
-        let unanswered = if self.last_received_at > probed_at { 0 } else { unanswered };
+        let (probed_at, unanswered) = self.timers.keep_alive_probes(self.last_received_at);
         match keep_alive::decide(&policy, self.last_received_at, probed_at, unanswered, cx.now) {
-            Verdict::Wait(until) => self.timers.keep_alive = Some(until),
+            Verdict::Wait(until) => self.timers.set_keep_alive(Some(until)),
             Verdict::Probe(until) => {
-                self.timers.probed = (cx.now, unanswered + 1);
-                self.timers.keep_alive = Some(until);
-                self.must_keep_alive = true;
+                self.timers.schedule_keep_alive(unanswered + 1, cx.now, until);
             }
             Verdict::GiveUp => self.give_up(cx),
         }
@@ -297,11 +247,11 @@ impl Connection {
 
     /// Restarts the retransmission timer if anything is outstanding (RFC 6298 (5.1)-(5.3)).
     pub(super) fn restart_retransmit_timer(&mut self, now: Instant) {
-        let is_outstanding = self.snd_nxt != self.snd_una;
+        let is_outstanding = self.snd.outstanding() > 0;
         let end = self.retransmission_end(now);
-        let stops_retransmitting = is_enabled(Mutant::StopsRetransmitting)
-            && self.timers.retransmitting.is_some_and(|(_, count)| count > 3);
-        self.timers.retransmit = (is_outstanding && !stops_retransmitting).then_some(end);
+        let stops_retransmitting =
+            is_enabled(Mutant::StopsRetransmitting) && self.timers.consecutive_timeouts() > 3;
+        self.timers.set_retransmit((is_outstanding && !stops_retransmitting).then_some(end));
     }
 
     /// Returns when a retransmission timer that starts now expires.
@@ -309,26 +259,20 @@ impl Connection {
         let rto = self.rtt.rto();
         let end = now + if is_enabled(Mutant::RetransmitsTooLate) { rto * 10 } else { rto };
         // The timer does not exceed a timeout that the user has set.
-        let limit = self.profile.user_timeout.r2.and(self.timers.retransmitting);
-        limit.map_or(end, |(since, _)| end.min(since + self.give_up_limit().time))
+        let limit = self.profile.user_timeout.r2.and(self.timers.retransmitting_since());
+        limit.map_or(end, |since| end.min(since + self.give_up_limit().time))
     }
 
     /// Starts the persist timer, because data waits, nothing is outstanding, and the window is too
     /// small.
     pub(super) fn start_persist_timer(&mut self, now: Instant) {
-        if self.timers.persist.is_none() {
-            let backoff = 1 << self.timers.persist_backoffs.min(10);
-            let wait = if self.snd_wnd > 0 { OVERRIDE_TIMEOUT } else { self.rtt.rto() * backoff };
+        if !self.timers.is_persist_running() {
+            let backoff = 1 << self.timers.persist_backoffs().min(10);
+            let wait = if self.snd.wnd() > 0 { OVERRIDE_TIMEOUT } else { self.rtt.rto() * backoff };
             let end = now + wait.min(MAX_PERSIST_INTERVAL);
-            let limit = self.profile.user_timeout.r2.and(self.timers.probing_since);
+            let limit = self.profile.user_timeout.r2.and(self.timers.probing_since());
             let end = limit.map_or(end, |since| end.min(since + self.give_up_limit().time));
-            self.timers.persist = Some(end);
-            if core::mem::take(&mut self.timers.is_held_up) {
-                self.timers.retransmit = None;
-            }
-            // From now on the data being retransmitted is delayed by the peer's window, not by the
-            // network.
-            self.timers.retransmitting = None;
+            self.timers.start_persist(end);
         }
     }
 }

@@ -5,8 +5,6 @@
 //! one, within limits. The peer can neither make this host keep data indefinitely, nor make it give
 //! up before an answer is possible.
 
-use super::connection::Connection;
-use super::header::Header;
 use crate::time::Duration;
 
 /// Time limits of a connection whose peer does not answer.
@@ -92,14 +90,6 @@ const UPPER_LIMIT: Duration = Duration::from_secs(3600);
 /// The granularity bit: minutes instead of seconds.
 const MINUTES: u16 = 0x8000;
 const VALUE_MAX: u64 = 0x7FFF;
-
-impl Connection {
-    /// Records the user timeout that the peer advertises. The peer may change it at any time.
-    pub(super) fn record_user_timeout(&mut self, header: &Header) {
-        let received = header.options.user_timeout.and_then(decode);
-        self.peer_timeout = received.or(self.peer_timeout);
-    }
-}
 
 /// Returns the value of the option for a timeout, rounded up.
 fn encode(timeout: Duration) -> u16 {

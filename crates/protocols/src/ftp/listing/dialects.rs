@@ -24,8 +24,6 @@ use super::systems::{self, mcp, os2, os400, tops20, vxworks};
 use super::{EXAMPLE_MAX_BYTES, Entry, Kind};
 use crate::ftp::timestamp::Timestamp;
 use alloc::vec::Vec;
-use net::cx::Cx;
-use net::meter::Counter;
 
 /// Returns the start of a line, up to [`EXAMPLE_MAX_BYTES`], to be reported as an example.
 pub(super) fn example_of(line: &[u8]) -> Vec<u8> {
@@ -128,16 +126,6 @@ impl ListReader {
             .or_else(|| mcp(line));
         if entry.is_none() && is_vms_name(line) && line.len() <= VMS_FIRST_LINE_MAX_BYTES {
             self.vms_first_line = Some(line.to_vec());
-        }
-        entry
-    }
-
-    /// Parses one line like [`Self::line`], and counts the line if it matches no dialect.
-    pub fn counted_line(&mut self, line: &[u8], cx: &mut Cx<'_>) -> Option<Entry> {
-        let unknown_before = self.unknown;
-        let entry = self.line(line);
-        if self.unknown > unknown_before {
-            cx.meter.count(Counter::FtpListingLinesUnknown);
         }
         entry
     }

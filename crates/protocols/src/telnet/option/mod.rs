@@ -12,10 +12,7 @@ pub(super) mod display;
 pub(super) mod echo_acknowledgment;
 pub(super) mod environment;
 pub(super) mod flow_control;
-pub(super) mod gmcp;
 pub(super) mod linemode;
-pub(super) mod msdp;
-pub(super) mod mssp;
 pub(super) mod naws;
 mod option_row;
 pub(super) mod start_tls;
@@ -51,7 +48,7 @@ const fn table_entry(option: OptionCode, performer: Performer, content_max_bytes
 }
 
 /// Number of options in the table: all known options except TIMING-MARK, which has no state.
-pub(super) const KNOWN_COUNT: usize = 21;
+pub(super) const KNOWN_COUNT: usize = 18;
 
 /// The options with a state, in the order of their codes.
 ///
@@ -75,11 +72,8 @@ const TABLE: [Entry; KNOWN_COUNT] = [
     table_entry(OptionCode::CHARSET, Performer::Either, 1536),
     table_entry(OptionCode::COM_PORT, Performer::User, 256),
     table_entry(OptionCode::START_TLS, Performer::User, 1),
-    table_entry(OptionCode::MSDP, Performer::Server, 16 * 1024),
-    table_entry(OptionCode::MSSP, Performer::Server, 16 * 1024),
     table_entry(OptionCode::COMPRESS2, Performer::Server, 0),
     table_entry(OptionCode::COMPRESS3, Performer::Server, 0),
-    table_entry(OptionCode::GMCP, Performer::Server, 64 * 1024),
     table_entry(OptionCode::ECHO_ACKNOWLEDGMENT, Performer::Server, 8),
 ];
 
@@ -185,10 +179,7 @@ pub(super) enum Message {
     Charset(charset::Message),
     ComPort(com_port::Message),
     StartTls,
-    Msdp(alloc::vec::Vec<msdp::MsdpVariable>),
-    Mssp(alloc::vec::Vec<mssp::MsspVariable>),
     Compress,
-    Gmcp(gmcp::Gmcp),
     EchoAcknowledgment(u64),
 }
 
@@ -213,12 +204,9 @@ impl Message {
             OptionCode::CHARSET => charset::Message::parse(content).map(Self::Charset),
             OptionCode::COM_PORT => com_port::Message::parse(content).map(Self::ComPort),
             OptionCode::START_TLS => start_tls::parse(content).map(|()| Self::StartTls),
-            OptionCode::MSDP => msdp::parse(content).map(Self::Msdp),
-            OptionCode::MSSP => mssp::parse(content).map(Self::Mssp),
             OptionCode::COMPRESS2 | OptionCode::COMPRESS3 => {
                 content.is_empty().then_some(Self::Compress)
             }
-            OptionCode::GMCP => gmcp::Gmcp::parse(content).map(Self::Gmcp),
             OptionCode::ECHO_ACKNOWLEDGMENT => {
                 echo_acknowledgment::parse(content).map(Self::EchoAcknowledgment)
             }
@@ -241,14 +229,7 @@ impl fmt::Display for Message {
             Self::Charset(message) => message.fmt(f),
             Self::ComPort(message) => message.fmt(f),
             Self::StartTls => f.write_str("FOLLOWS"),
-            Self::Msdp(variables) => {
-                variables.iter().try_for_each(|variable| write!(f, "{variable} "))
-            }
-            Self::Mssp(variables) => {
-                variables.iter().try_for_each(|variable| write!(f, "{variable} "))
-            }
             Self::Compress => f.write_str("start of compression"),
-            Self::Gmcp(message) => message.fmt(f),
             Self::EchoAcknowledgment(count) => write!(f, "{count} bytes"),
         }
     }

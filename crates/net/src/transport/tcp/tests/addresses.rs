@@ -174,7 +174,7 @@ fn over_ipv6_segments_have_1220_bytes_unless_the_peer_says_more() {
     assert_eq!(answer.options.mss, Some(1440));
     assert_eq!(deliver(Flags::ACK, 1, answer.seq + 1), None);
     let (id, connection) = script.tcp.table.find((server, client)).unwrap();
-    assert_eq!(connection.snd_mss, 1220);
+    assert_eq!(connection.snd.mss(), 1220);
     assert_eq!(script.tcp.status(id).unwrap().state, State::Established);
 }
 

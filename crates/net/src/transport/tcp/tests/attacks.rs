@@ -83,8 +83,7 @@ fn two_ends_that_disagree_do_not_answer_each_other_without_limit() {
     // Sets the state that a connection would have after accepting forged data.
     let forge = |tcp: &mut Tcp, id| {
         let connection = tcp.table.get_mut(id).unwrap();
-        connection.rcv_nxt = connection.rcv_nxt + 1000;
-        connection.rcv_adv = connection.rcv_adv + 1000;
+        connection.rcv.skip(1000);
     };
     forge(&mut pair.client, client);
     forge(&mut pair.server, server);

@@ -100,7 +100,7 @@ fn shrink_path(pair: &mut Pair, id: ConnectionId, next_hop_mtu: u16) {
     let ports = [local.port().to_be_bytes(), remote.port().to_be_bytes()];
     let mut first_bytes = [0; 8];
     first_bytes[..4].copy_from_slice(&ports.concat());
-    first_bytes[4..].copy_from_slice(&connection.snd_una.0.to_be_bytes());
+    first_bytes[4..].copy_from_slice(&connection.snd.una().0.to_be_bytes());
     let error = IcmpError {
         kind: ErrorKind::FragmentationNeeded { next_hop_mtu: Some(next_hop_mtu) },
         reporter: remote.ip(),

@@ -125,7 +125,7 @@ fn options_are_read_at_any_byte_and_unknown_ones_skipped() {
         deliver_bytes(&mut script.tcp, (CLIENT, SERVER), &segment, &mut script.context.cx());
         let ends = (SocketAddr::new(SERVER, PORT), SocketAddr::new(CLIENT, 4000));
         let (_, connection) = script.tcp.table.find(ends).unwrap();
-        assert_eq!(connection.snd_mss, 700, "{padding:?}");
+        assert_eq!(connection.snd.mss(), 700, "{padding:?}");
         assert_eq!(script.counted(Counter::TcpOptionErrors), 0);
     }
 }

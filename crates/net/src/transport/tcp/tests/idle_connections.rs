@@ -69,7 +69,7 @@ fn only_some_connections_keep_the_full_recovery_state() {
         })
         .collect();
     let with_full_state =
-        |id: &&ConnectionId| pair.client.table.get(**id).unwrap().recovery.is_some();
+        |id: &&ConnectionId| pair.client.table.get(**id).unwrap().recovery.full().is_some();
     assert_eq!(ids.iter().filter(with_full_state).count(), 64);
     let delivered = |id| pair.client.status(id).unwrap().recovery.delivered;
     assert!(ids.into_iter().all(|id| delivered(id) == 1));

@@ -147,7 +147,7 @@ fn a_peer_that_closes_its_window_again_is_evicted_after_the_others() {
     server.wait(Duration::from_secs(50));
     let sequence = {
         let connection = server.script.tcp.table.get(first).unwrap();
-        (connection.rcv_nxt, connection.snd_una)
+        (connection.rcv.nxt(), connection.snd.una())
     };
     let window = |window| Header {
         flags: Flags::ACK,

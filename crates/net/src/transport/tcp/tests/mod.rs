@@ -34,9 +34,12 @@ mod windows;
 mod wrap;
 
 use super::header::{Flags, Header, Options};
+use super::seq::Seq;
+use super::transmit::Outgoing;
 use super::*;
 use crate::cx::OwnedCx;
 use crate::internet::ipv4::Protocol;
+use crate::packet::Pool;
 use crate::rng::Rng;
 use crate::time::Duration;
 use core::net::Ipv4Addr;

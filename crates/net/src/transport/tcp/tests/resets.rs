@@ -1,5 +1,6 @@
 //! Tests of resets: RFC 9293 §3.5.1 with its figures 9 to 11, §3.5.2 and §3.5.3, RFC 5961 §3.
 
+use super::super::reset::MAX_PENDING_RESETS;
 use super::*;
 
 #[test]

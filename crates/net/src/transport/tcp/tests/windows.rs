@@ -407,7 +407,7 @@ fn a_rounded_up_window_never_exceeds_the_buffer() {
     let mut window = |script: &mut Script| {
         let answer = script.peer(Flags::ACK, seq, 1, b"x");
         seq += 1;
-        let free_space = script.tcp.table.find(ends).unwrap().1.receive.free_space();
+        let free_space = script.tcp.table.find(ends).unwrap().1.rcv.buffer().free_space();
         (usize::from(answer[0].header.window) << 1, free_space)
     };
     let (whole, _) = window(&mut script);
