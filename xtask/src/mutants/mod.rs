@@ -209,14 +209,14 @@ impl Results {
     fn run_program(&mut self, program: &TestProgram<'_>, mutants: &Mutants) -> Result<()> {
         let names = program.names()?;
         eprintln!("{}: {} tests", program.path.display(), names.len());
-        let tests = in_parallel(&names, |worker, name| {
+        let measured = in_parallel(&names, |worker, name| {
             let report = program.copy.root.join(format!("reached.{worker}"));
             program.measure(name.clone(), &report)
         })?;
+        let tests: Vec<Test> = measured.into_iter().flatten().collect();
         for id in tests.iter().flat_map(|test| &test.reached) {
             *self.tests.entry(*id).or_default() += 1;
         }
-        print_slow_tests(&tests);
         let survivors = self.survivors(mutants);
         let outcomes = in_parallel(&survivors, |_, id| {
             let outcome = program.run(*id, &tests)?;
@@ -242,7 +242,8 @@ impl Results {
         for (id, mutant) in viable {
             if self.outcome(*id) == Outcome::Survived {
                 let tests = self.tests.get(id).copied().unwrap_or(0);
-                let (place, description) = (mutant.place(), &mutant.description);
+                let place = mutant.place();
+                let description = &mutant.description;
                 text += &format!("\n{id} {place} {description} [{tests} tests]");
             }
         }
@@ -259,37 +260,30 @@ fn in_parallel<T: Sync, R: Send>(
     let next = AtomicUsize::new(0);
     let results = Mutex::new(BTreeMap::new());
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let run = |worker| {
+        while let Some((index, item)) = take_next(&next, items) {
+            let result = work(worker, item);
+            if result.is_err() {
+                next.store(items.len(), Ordering::Relaxed);
+            }
+            if let Ok(mut results) = results.lock() {
+                results.insert(index, result);
+            }
+        }
+    };
     std::thread::scope(|scope| {
         for worker in 0..threads {
-            let (next, results, work) = (&next, &results, &work);
-            scope.spawn(move || {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(item) = items.get(index) else { return };
-                    let result = work(worker, item);
-                    let failed = result.is_err();
-                    if let Ok(mut results) = results.lock() {
-                        results.insert(index, result);
-                    }
-                    if failed {
-                        next.store(items.len(), Ordering::Relaxed);
-                        return;
-                    }
-                }
-            });
+            let run = &run;
+            scope.spawn(move || run(worker));
         }
     });
     let results = results.into_inner().ok().context("a worker thread panicked")?;
     results.into_values().collect()
 }
 
-/// Prints the tests that take most of the time.
-fn print_slow_tests(tests: &[Test]) {
-    let mut slow: Vec<&Test> = tests.iter().filter(|test| test.time.as_secs() >= 2).collect();
-    slow.sort_by_key(|test| std::cmp::Reverse(test.time));
-    for test in slow {
-        eprintln!("{:6.1} s {}", test.time.as_secs_f64(), test.name);
-    }
+fn take_next<'a, T>(next: &AtomicUsize, items: &'a [T]) -> Option<(usize, &'a T)> {
+    let index = next.fetch_add(1, Ordering::Relaxed);
+    Some((index, items.get(index)?))
 }
 
 fn f64_of(count: usize) -> f64 {
@@ -297,7 +291,8 @@ fn f64_of(count: usize) -> f64 {
 }
 
 fn parse(arguments: &[&str]) -> Result<Options> {
-    let mut options = Options { areas: vec![], seed: 1, count: 200, only: vec![], list: false };
+    let mut options =
+        Options { areas: Vec::new(), seed: 1, count: 200, only: Vec::new(), list: false };
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         let mut value = || rest.next().copied().context(USAGE);

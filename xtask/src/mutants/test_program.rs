@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 const MEMORY_KIB: u64 = 4_000_000;
 /// Shortest time limit of the tests of a mutant.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest time of a test that runs with mutants: a few longer ones would take most of the time.
+const LONGEST_TEST: Duration = Duration::from_secs(5);
 /// Tests of the first run for a mutant; most mutants fail in one of the shortest tests.
 const FIRST_TESTS: usize = 30;
 
@@ -62,8 +64,9 @@ impl TestProgram<'_> {
         Ok(text.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
     }
 
-    /// Runs a test without an active mutant. `report` is a path for a temporary file.
-    pub(super) fn measure(&self, name: String, report: &Path) -> Result<Test> {
+    /// Runs a test without an active mutant. `report` is a path for a temporary file. Returns `None`
+    /// if the test fails or takes too long.
+    pub(super) fn measure(&self, name: String, report: &Path) -> Result<Option<Test>> {
         let _ = std::fs::remove_file(report);
         let start = Instant::now();
         let output = self
@@ -73,11 +76,18 @@ impl TestProgram<'_> {
             .output()
             .context("cannot run a test")?;
         let time = start.elapsed();
-        let text = String::from_utf8_lossy(&output.stdout);
-        ensure!(output.status.success(), "{name} fails without a mutant:\n{text}");
+        if !output.status.success() {
+            let text = String::from_utf8_lossy(&output.stdout);
+            eprintln!("{name} fails without a mutant, and is left out:\n{text}");
+            return Ok(None);
+        }
+        if time > LONGEST_TEST {
+            eprintln!("{name} takes {:.1} s, and is left out", time.as_secs_f64());
+            return Ok(None);
+        }
         let report = std::fs::read_to_string(report).unwrap_or_default();
         let reached = report.lines().filter_map(|line| line.parse().ok()).collect();
-        Ok(Test { name, time, reached })
+        Ok(Some(Test { name, time, reached }))
     }
 
     /// Runs the tests that reach the mutant `id`, until one fails. The shortest tests run first.
