@@ -250,7 +250,7 @@ fn plaintext_between_the_two_follows_messages_is_ignored() {
         let injected = b"rm -rf *\r\n\xff\xfb\x01\xff\xf4\xff\xfd\x18\xff\xfa\x18\x01\xff\xf0";
         assert_eq!(end.receive(injected), []);
         assert_eq!(end.output(), []);
-        assert!(end.context.counted(Counter::TelnetItemsBeforeTls) > 0);
+        assert_eq!(end.context.counted(Counter::TelnetItemsBeforeTls), 5);
         assert_eq!(end.receive(&follows), [other_event(Event::StartTls)]);
     }
 }
@@ -561,4 +561,17 @@ fn no_message_is_sent_for_a_disabled_option() {
     assert_eq!(user_events, [disabled_event(Side::Remote, OptionCode::GMCP)]);
     let hello = Gmcp { name: "Core.Hello".into(), value: "".into() };
     assert_eq!(user.telnet.gmcp(&hello, &mut user.context.cx()), Err(AskError::NotEnabled));
+}
+
+#[test]
+fn the_inspector_records_sent_commands_and_timing_marks() {
+    let mut user = End::user();
+    user.telnet.set_inspection(true);
+    user.command(Command::AreYouThere);
+    user.telnet.urgent_command(Command::InterruptProcess, &mut user.context.cx());
+    user.ask(Side::Remote, OptionCode::TIMING_MARK, true).unwrap();
+    let records = core::iter::from_fn(|| user.telnet.take_record());
+    let lines: Vec<_> = records.map(|record| record.to_string()).collect();
+    assert_eq!(lines[..3], ["sent AYT", "sent IP", "sent DM"]);
+    assert!(lines[3].starts_with("sent DO TIMING-MARK"), "{lines:?}");
 }

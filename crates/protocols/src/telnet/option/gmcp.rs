@@ -74,4 +74,10 @@ mod tests {
         assert_eq!(Gmcp::parse(b" {}"), None);
         assert_eq!(Gmcp::parse(b"Core.Hello\n{}"), None);
     }
+
+    #[test]
+    fn a_message_without_a_value_is_its_name() {
+        let message = Gmcp { name: "Core.Ping".into(), value: String::new() };
+        assert_eq!(message.content().unwrap(), b"Core.Ping");
+    }
 }
