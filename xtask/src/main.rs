@@ -5,6 +5,7 @@
 mod conformance;
 mod dependencies;
 mod ledger;
+mod mutants;
 mod project_files;
 mod tidy;
 
@@ -18,7 +19,8 @@ usage: cargo xtask COMMAND
   tidy          check the project's own rules: sizes, layers, banned calls, paths, dependencies
   dependencies  compare the number of crates of plumb with docs/dependencies.md
   ledger        print every requirement and attack with its tests; fail if a test is missing
-  conformance   run two public script suites on plumb's TCP; see 'cargo xtask conformance --help'";
+  conformance   run two public script suites on plumb's TCP; see 'cargo xtask conformance --help'
+  mutants       count the faults in one area that its tests detect; see 'cargo xtask mutants --help'";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -42,6 +44,7 @@ fn run(root: &Path, arguments: &[&str]) -> Result<()> {
         ["dependencies"] => dependencies::check(root),
         ["ledger"] => ledger::run(root),
         ["conformance", rest @ ..] => conformance::run(root, rest),
+        ["mutants", rest @ ..] => mutants::run(root, rest),
         _ => bail!("{USAGE}"),
     }
 }

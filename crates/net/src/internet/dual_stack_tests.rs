@@ -426,7 +426,10 @@ fn at_most_four_datagrams_are_fragmented_at_once() {
         host.internet.send(packet, header, pool, cx).err()
     });
     assert_eq!(results, [None, None, None, None, Some(SendError::NoBuffer)]);
+    assert!(host.internet.has_pending());
     assert_eq!(core::iter::from_fn(|| host.transmit()).count(), 12);
+    assert!(!host.internet.has_pending());
+    assert_eq!(host.counted(Counter::IpFragmentsOut), 12);
     assert_eq!(host.pool.lent(), 0);
 }
 

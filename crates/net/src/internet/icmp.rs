@@ -336,4 +336,11 @@ mod tests {
         let read = [4, 5].map(|kind| Message::parse(&sealed([kind, 0, 0, 0, 0, 0, 0, 0], &[])));
         assert_eq!(read, [Ok(Message::Ignored); 2]);
     }
+
+    #[test]
+    fn each_code_of_destination_unreachable_is_written_back() {
+        for code in 0..=255 {
+            assert_eq!(unreachable(Unreachable::from_code(code)), [3, code, 0, 0, 0, 0, 0, 0]);
+        }
+    }
 }

@@ -435,4 +435,9 @@ mod tests {
         assert!(is_reported_to_group(option, true) && !is_reported_to_group(option, false));
         assert!(!is_reported_to_group(Report::Unreachable(Unreachable::Port), true));
     }
+
+    #[test]
+    fn an_echo_request_has_its_identifier_and_sequence_number_after_an_empty_checksum() {
+        assert_eq!(echo_request(0x0102, 0x0304), [128, 0, 0, 0, 1, 2, 3, 4]);
+    }
 }

@@ -119,4 +119,25 @@ mod tests {
         let chi_square: f64 = bins.iter().map(|n| (f64::from(*n) - 256.0).powi(2) / 256.0).sum();
         assert!(chi_square < 37.7, "{chi_square}");
     }
+
+    #[test]
+    fn a_counter_advances_by_each_number_from_one_to_the_maximum() {
+        let mut rng = Rng::from_seed(1);
+        let mut ids = Identifications::draw(&mut rng);
+        let mut last = ids.next(OURS, to(9), 17, &mut rng);
+        let steps: BTreeSet<u32> = (0..1_000)
+            .map(|_| {
+                let next = ids.next(OURS, to(9), 17, &mut rng);
+                next.wrapping_sub(core::mem::replace(&mut last, next))
+            })
+            .collect();
+        assert!(steps.into_iter().eq(1..=8));
+    }
+
+    #[test]
+    fn the_identifications_of_two_protocols_begin_at_different_values() {
+        let mut rng = Rng::from_seed(1);
+        let ids = Identifications::draw(&mut rng);
+        assert_ne!(ids.hash(OURS, to(9), 6), ids.hash(OURS, to(9), 17));
+    }
 }

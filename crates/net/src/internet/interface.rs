@@ -214,4 +214,19 @@ mod tests {
         assert_eq!((was_member, joined, interface.is_member(group)), (false, true, false));
         assert!(!interface.join(ip("10.0.0.2")));
     }
+
+    #[test]
+    fn every_host_is_in_the_group_of_all_hosts_and_not_in_that_of_all_routers() {
+        let interface = interface_with("10.0.0.1", 24);
+        let member = ["224.0.0.1", "224.0.0.2"].map(|group| interface.is_member(ip(group)));
+        assert_eq!(member, [true, false]);
+    }
+
+    #[test]
+    fn a_group_that_is_joined_again_occupies_one_entry() {
+        let mut interface = interface_with("10.0.0.1", 24);
+        (0..GROUPS_MAX).for_each(|_| assert!(interface.join(ip("239.1.2.3"))));
+        assert!(interface.join(ip("239.1.2.4")));
+        assert_eq!(interface.groups.len(), 2);
+    }
 }

@@ -105,4 +105,17 @@ mod tests {
         let allowed = (0..100).filter(|_| limiter.allows(OTHER_HOST, &mut context.cx())).count();
         assert!((4..=12).contains(&allowed), "{allowed}");
     }
+
+    #[test]
+    fn the_errors_to_a_new_destination_are_a_burst_within_the_bounds() {
+        let mut limiter = Limiter::default();
+        let mut context = OwnedCx::default();
+        let bursts = (1..=64).map(|n| {
+            let destination = Ipv4Addr::from_bits(n).into();
+            (0..100).filter(|_| limiter.allows(destination, &mut context.cx())).count()
+        });
+        let (fewest, most) =
+            bursts.fold((100, 0), |(fewest, most), it| (it.min(fewest), it.max(most)));
+        assert_eq!((fewest, most), (4, 12));
+    }
 }

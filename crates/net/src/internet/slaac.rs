@@ -573,8 +573,13 @@ mod tests {
         fixture.advertise(86_400, 10);
         fixture.run_seconds(20);
         assert!(!fixture.only_address().is_preferred);
+        let address = fixture.only_address().address;
+        fixture.events();
         fixture.advertise(86_400, 10);
         assert!(fixture.only_address().is_preferred);
+        assert_eq!(fixture.events(), [Event::Preferred(address)]);
+        fixture.advertise(86_400, 10);
+        assert_eq!(fixture.events(), []);
     }
 
     #[test]

@@ -611,3 +611,11 @@ fn a_repeated_datagram_must_fit_the_mtu_of_the_link() {
         [1480, 1480, 1481].into_iter().map(|len| send_from_ours(&mut host, len)).collect();
     assert_eq!(sent_lengths, [Ok(1500), Ok(1500), Err(SendError::TooBig { mtu: 1500 })]);
 }
+
+#[test]
+fn at_most_sixteen_datagrams_to_this_host_are_pending() {
+    let mut host = Host::default();
+    let results = [(); 17].map(|()| send(&mut host, b"data", OURS.octets(), Protocol::Udp));
+    assert_eq!(results[..16], [Ok(()); 16]);
+    assert_eq!(results[16], Err(SendError::NoBuffer));
+}

@@ -52,6 +52,8 @@ fn row_82_a_command_after_auth_is_not_executed_within_tls() {
             [503],
             "{behind:?}"
         );
+        let dropped = lone_server.0.context.counted(Counter::FtpCommandsDropped);
+        assert_eq!(dropped, u64::from(behind.ends_with('\n')), "{behind:?}");
         assert_eq!(lone_server.send_lines("PASS secret"), [503]);
         assert_eq!(lone_server.send_lines("PBSZ 0"), [503]);
     }

@@ -262,4 +262,24 @@ mod tests {
             prop_assert_eq!(unsplit_reader.take_answers(), split_reader.take_answers());
         }
     }
+
+    #[test]
+    fn a_line_of_the_maximum_length_is_complete_and_a_longer_one_too_long() {
+        for end in ["\r\n", "\n"] {
+            let mut reader = LineReader::new(4);
+            let text = std::format!("NOOP{end}NOOPS!{end}");
+            let expected = [complete_line(b"NOOP"), Line::TooLong];
+            assert_eq!(lines(&mut reader, text.as_bytes(), 100), expected);
+        }
+    }
+
+    #[test]
+    fn each_refused_option_is_counted() {
+        let mut context = OwnedCx::default();
+        let mut reader = LineReader::new(100);
+        let mut input = &[IAC, WILL, 1, IAC, DO, 6, IAC, DONT, 7][..];
+        assert_eq!(reader.next(&mut input, &mut context.cx()), None);
+        assert_eq!(reader.answers, [IAC, DONT, 1, IAC, WONT, 6]);
+        assert_eq!(context.counted(Counter::FtpOptionsRefused), 2);
+    }
 }

@@ -461,3 +461,59 @@ fn a_user_sends_no_telnet_commands_except_ip_and_synch() {
     assert!(output.ends_with(b"CWD a\xff\xffb\r\n"));
     assert_eq!(output.iter().filter(|&&byte| byte >= 240).count(), 2);
 }
+
+#[test]
+fn a_server_lists_the_commands_of_tls_only_if_it_offers_tls() {
+    for (tls, is_listed) in [(TlsPolicy::None, false), (TlsPolicy::Offered, true)] {
+        let mut server = LoneServer::logged_in(ServerSettings { tls, ..server_settings() });
+        let features = server.replies_to("FEAT");
+        assert_eq!(features.contains("\r\n AUTH TLS\r\n"), is_listed, "{features}");
+    }
+}
+
+#[test]
+fn a_rename_needs_rnto_immediately_after_rnfr() {
+    let mut server = LoneServer::logged_in(server_settings());
+    assert_eq!(server.send_lines("RNFR file\r\nNOOP\r\nRNTO other"), [350, 200, 503]);
+    assert_eq!(server.send_lines("RNFR file\r\nRNTO other"), [350, 250]);
+}
+
+#[test]
+fn a_path_that_is_too_long_is_refused_and_counted() {
+    let mut server = LoneServer::logged_in(server_settings());
+    let path = "a/".repeat(2000);
+    assert_eq!(server.send_lines(&std::format!("CWD {path}")), [553]);
+    assert_eq!(server.0.context.counted(net::meter::Counter::FtpNamesRefused), 1);
+}
+
+#[test]
+fn an_abort_during_a_transfer_is_a_synch_whose_first_bytes_are_urgent() {
+    let mut context = net::cx::OwnedCx::default();
+    let settings = UserSettings { asks_features: false, ..user_settings() };
+    let mut user = User::new(settings, address(PEER), address(LOCAL), &context.cx());
+    user.run(Task::List(ListKind::Names, None), &mut context.cx());
+    user.abort(&mut context.cx());
+    for reply in [&b"220 x\r\n"[..], b"331 x\r\n", b"230 x\r\n", b"229 (|||1025|)\r\n"] {
+        user.receive(reply, &mut context.cx());
+    }
+    assert_eq!(user.urgent_mark(), None);
+    assert!(user.data_connected(address("10.0.0.1:1025"), &mut context.cx()));
+    user.receive(b"150 x\r\n", &mut context.cx());
+    user.sent(user.output().len());
+    user.abort(&mut context.cx());
+    assert_eq!(user.output(), b"\xff\xf4\xff\xf2ABOR\r\n");
+    assert_eq!(user.urgent_mark(), Some(4));
+    user.abort(&mut context.cx());
+    assert_eq!(user.output().len(), 10);
+}
+
+#[test]
+fn a_session_whose_tls_fails_sends_nothing_more() {
+    let mut context = net::cx::OwnedCx::default();
+    let settings = UserSettings { tls: TlsUse::Required, ..user_settings() };
+    let mut user = User::new(settings, address(PEER), address(LOCAL), &context.cx());
+    user.receive(b"220 x\r\n234 TLS\r\n", &mut context.cx());
+    user.sent(user.output().len());
+    user.tls_started(false, &mut context.cx());
+    assert_eq!(user.output(), b"");
+}

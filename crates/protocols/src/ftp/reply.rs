@@ -464,4 +464,11 @@ mod tests {
             prop_assert_eq!(read_replies(&bytes, cut), unsplit_result);
         }
     }
+
+    #[test]
+    fn the_code_is_on_the_first_and_the_last_line_only() {
+        let mut out = Vec::new();
+        write(211, &[b"one", b"two", b"three"], &mut out);
+        assert_eq!(out, b"211-one\r\n two\r\n211 three\r\n");
+    }
 }

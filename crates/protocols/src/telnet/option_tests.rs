@@ -234,7 +234,7 @@ fn plaintext_between_the_two_follows_messages_is_ignored() {
         let injected = b"rm -rf *\r\n\xff\xfb\x01\xff\xf4\xff\xfd\x18\xff\xfa\x18\x01\xff\xf0";
         assert_eq!(end.receive(injected), []);
         assert_eq!(end.output(), []);
-        assert!(end.context.counted(Counter::TelnetItemsBeforeTls) > 0);
+        assert_eq!(end.context.counted(Counter::TelnetItemsBeforeTls), 5);
         assert_eq!(end.receive(&follows), [other_event(Event::StartTls)]);
     }
 }
@@ -545,4 +545,17 @@ fn no_message_is_sent_for_a_disabled_option() {
     assert_eq!(server_events, [disabled_event(Side::Remote, OptionCode::COM_PORT)]);
     let result = server.telnet.com_port(&ComPortCommand::Suspend, &mut server.context.cx());
     assert_eq!(result, Err(AskError::NotEnabled));
+}
+
+#[test]
+fn the_inspector_records_sent_commands_and_timing_marks() {
+    let mut user = End::user();
+    user.telnet.set_inspection(true);
+    user.command(Command::AreYouThere);
+    user.telnet.urgent_command(Command::InterruptProcess, &mut user.context.cx());
+    user.ask(Side::Remote, OptionCode::TIMING_MARK, true).unwrap();
+    let records = core::iter::from_fn(|| user.telnet.take_record());
+    let lines: Vec<_> = records.map(|record| record.to_string()).collect();
+    assert_eq!(lines[..3], ["sent AYT", "sent IP", "sent DM"]);
+    assert!(lines[3].starts_with("sent DO TIMING-MARK"), "{lines:?}");
 }

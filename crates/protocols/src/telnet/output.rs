@@ -237,4 +237,29 @@ mod tests {
         assert!(output.put(&[0; COMMAND_RESERVE]));
         assert!(!output.put(&[IAC]));
     }
+
+    #[test]
+    fn compression_starts_and_ends_in_turn_up_to_a_limit() {
+        let mut output = Output::new(100);
+        output.put_data(b"abc", None);
+        let states = [(); 3].map(|()| {
+            assert!(output.put_compression_boundary());
+            output.will_be_compressed()
+        });
+        assert_eq!((states, output.is_compressed()), ([true, false, true], false));
+        let accepted = [(); 10].map(|()| output.put_compression_boundary());
+        assert_eq!(accepted.iter().filter(|is_accepted| **is_accepted).count(), 5);
+    }
+
+    #[test]
+    fn a_line_end_that_does_not_fit_is_left_out_completely() {
+        let queue = |data: &[u8]| {
+            let mut output = Output::new(4);
+            let accepted_len = output.put_data(data, Some(EndOfLine::CrLf));
+            (accepted_len, output.queued().to_vec(), output.data_position())
+        };
+        assert_eq!(queue(b"abc\r\nx"), (3, b"abc".to_vec(), 3));
+        assert_eq!(queue(b"ab\r\nx"), (4, b"ab\r\n".to_vec(), 4));
+        assert_eq!(queue(b"abcdefg"), (4, b"abcd".to_vec(), 4));
+    }
 }

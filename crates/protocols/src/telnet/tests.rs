@@ -539,6 +539,8 @@ fn every_command_is_sent_and_received() {
     assert!(Command::ALL.iter().all(|command| sender.command(*command)));
     let events = receiver.receive(&sender.output());
     assert_eq!(events, Command::ALL.iter().copied().map(command).collect::<Vec<_>>());
+    let count = u64::try_from(Command::ALL.len()).unwrap();
+    assert_eq!(receiver.context.counted(Counter::TelnetCommandsIn), count);
 }
 
 // req RFC1123:3.2.3-MUST-2

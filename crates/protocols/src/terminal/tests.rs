@@ -690,3 +690,28 @@ fn compare_with_vt100(stream: &str) -> Result<(), TestCaseError> {
     }
     Ok(())
 }
+
+#[test]
+fn a_narrower_screen_keeps_the_cursor_at_its_character() {
+    let cursor_after = |stream: &str, columns, rows| {
+        let mut harness = Harness::with(8, 4, stream);
+        harness.terminal.resize(columns, rows);
+        (harness.terminal.text(), harness.terminal.cursor())
+    };
+    assert_eq!(cursor_after("abcdefgh\x1b[1;6H", 4, 4), ("abcd\nefgh".into(), (1, 1)));
+    assert_eq!(cursor_after("abcd\x1b[1;4H", 4, 4), ("abcd".into(), (0, 3)));
+    assert_eq!(cursor_after("abcdefgh", 4, 4), ("abcd\nefgh".into(), (1, 3)));
+    assert_eq!(cursor_after("\x1b[4;3Hab", 8, 2).1, (1, 4));
+}
+
+#[test]
+fn a_character_after_a_full_row_wraps_also_on_a_wider_screen() {
+    let mut harness = Harness::with(4, 4, "abcd");
+    harness.terminal.resize(6, 4);
+    harness.receive("e");
+    assert_eq!(harness.terminal.text(), "abcde");
+    let mut harness = Harness::with(8, 4, "abcdefgh");
+    harness.terminal.resize(4, 4);
+    harness.receive("i");
+    assert_eq!(harness.terminal.text(), "abcd\nefgh\ni");
+}

@@ -270,3 +270,104 @@ proptest! {
         prop_assert_eq!(harness.terminal.text(), before.0);
     }
 }
+
+// Rules that differ at a boundary or with one parameter.
+
+#[test]
+fn the_cursor_is_restored_by_csi_u_without_a_parameter_and_by_mode_1048() {
+    let cursor = |stream: &str| {
+        let harness = Harness::with(10, 4, stream);
+        (harness.terminal.cursor(), harness.unknown())
+    };
+    assert_eq!(cursor("\x1b[3;4H\x1b[s\x1b[H\x1b[u"), ((2, 3), 0));
+    assert_eq!(cursor("\x1b[3;4H\x1b[s\x1b[H\x1b[5u"), ((0, 0), 1));
+    assert_eq!(cursor("\x1b[3;4H\x1b[?1048h\x1b[H\x1b[?1048l"), ((2, 3), 0));
+    assert_eq!(cursor("\x1b[3;4H\x1b[?1048h\x1b[H"), ((0, 0), 0));
+}
+
+#[test]
+fn with_origin_mode_the_restored_cursor_lies_between_the_margins() {
+    let margins = "\x1b[?69h\x1b[2;3r\x1b[3;6s\x1b[?6h";
+    let stream = format!("\x1b[4;9H\x1b[?6h\x1b7{margins}\x1b8");
+    let harness = Harness::with(10, 4, &stream);
+    assert!(harness.terminal.cursor().0 <= 2 && harness.terminal.cursor().1 <= 5, "{stream:?}");
+    let (row, column) =
+        Harness::with(10, 4, "\x1b[?6h\x1b[4;9H\x1b7\x1b[?69h\x1b[2;3r\x1b[3;6s\x1b8")
+            .terminal
+            .cursor();
+    assert_eq!((row, column), (2, 5));
+}
+
+#[test]
+fn the_size_of_the_text_is_reported() {
+    assert_reply("\x1b[18t\x1b[19t", "\x1b[8;25;80t\x1b[9;25;80t");
+}
+
+#[test]
+fn inert_modes_are_reported_as_they_were_set() {
+    assert_reply("\x1b[12$p\x1b[12h\x1b[12$p\x1b[?1036$p", "\x1b[12;2$y\x1b[12;1$y\x1b[?1036;2$y");
+}
+
+#[test]
+fn an_unknown_device_status_is_counted() {
+    let harness = Harness::with(80, 25, "\x1b[?15n\x1b[?99n");
+    assert_eq!((harness.terminal.output(), harness.unknown()), (&b"\x1b[?13n"[..], 1));
+}
+
+#[test]
+fn cells_change_by_a_column_or_line_only_if_the_cursor_is_within_all_margins() {
+    let lines = "abcdefghij\nklmnopqrst\nABCDEFGHIJ";
+    for outside in ["\x1b[1;4H", "\x1b[2;1H", "\x1b[2;9H", "\x1b[4;4H"] {
+        for operation in ["\x1b['}", "\x1b['~", "\x1b[L", "\x1b[M"] {
+            let margins = "\x1b[?69h\x1b[2;3r\x1b[3;6s";
+            assert_text(&format!("{margins}{outside}{operation}"), lines);
+        }
+    }
+}
+
+#[test]
+fn an_alignment_pattern_removes_the_margins() {
+    let pattern = "EEEEEEEEEE";
+    assert_text("\x1b[?69h\x1b[2;3r\x1b[3;6s\x1b#8\x1b[4;10H\n", &[pattern; 3].join("\n"));
+}
+
+#[test]
+fn up_from_the_upper_margin_does_not_move_and_from_above_it_does() {
+    let cursor = |stream: &str| Harness::with(10, 4, stream).terminal.cursor();
+    assert_eq!(cursor("\x1b[2;3r\x1b[2;1H\x1b[A"), (1, 0));
+    assert_eq!(cursor("\x1b[2;3r\x1b[1;1H\x1b[B\x1b[3A"), (1, 0));
+    assert_eq!(cursor("\x1b[3;4r\x1b[2;1H\x1b[A"), (0, 0));
+}
+
+#[test]
+fn every_attribute_of_a_rectangle_is_set_and_reset_by_its_own_code() {
+    let codes = [
+        (1, 22, Attributes::BOLD),
+        (4, 24, Attributes::UNDERLINE),
+        (5, 25, Attributes::BLINK),
+        (7, 27, Attributes::REVERSE),
+        (8, 28, Attributes::HIDDEN),
+    ];
+    for (set, reset, attribute) in codes {
+        let attributes = |stream: &str| {
+            let harness = Harness::with(10, 4, stream);
+            harness.terminal.cell(0, 0).unwrap().style().attributes
+        };
+        assert_eq!(attributes(&format!("x\x1b[1;1;1;1;{set}$r")), attribute);
+        let after_reset = attributes(&format!("x\x1b[1;1;1;1;{set}$r\x1b[1;1;1;1;{reset}$r"));
+        assert_eq!(after_reset, Style::PLAIN.attributes);
+    }
+}
+
+#[test]
+fn each_attribute_has_its_own_weight_in_a_checksum() {
+    let weights = [("8", 0x08), ("4", 0x10), ("7", 0x20), ("5", 0x40), ("1", 0x80)];
+    for (attribute, weight) in weights {
+        let mut harness = Harness::new(80, 24);
+        harness.terminal.report_checksums(true);
+        harness.receive(format!("\x1b[{attribute}mA\x1b[7;1;1;1;1;1*y"));
+        let sum = 0x1_0000 - (u32::from(b'A') + weight);
+        let expected = format!("\x1bP7!~{sum:04X}\x1b\\");
+        assert_eq!(String::from_utf8_lossy(harness.terminal.output()), expected);
+    }
+}

@@ -216,3 +216,16 @@ fn a_ninth_address_is_refused() {
     });
     assert_eq!(claimed.filter(Result::is_ok).count(), 8);
 }
+
+#[test]
+fn unread_events_are_limited_and_those_beyond_are_counted() {
+    let mut fixture = Fixture::without_address();
+    let in_use = ArpPacket { sender: OURS, target: Ipv4Addr::UNSPECIFIED, ..REPLY };
+    for _ in 0..EVENTS_LIMIT + 3 {
+        fixture.arp.claim(OURS, Defense::GiveUp, &mut fixture.context.cx()).unwrap();
+        fixture.run_seconds(1);
+        fixture.receive(&in_use);
+    }
+    assert_eq!(core::iter::from_fn(|| fixture.arp.event()).count(), EVENTS_LIMIT);
+    assert_eq!(fixture.context.counted(Counter::NeighborEventsDropped), 3);
+}

@@ -246,3 +246,24 @@ proptest! {
         let _ = read(&[&[kind, 0], rest.as_slice()].concat());
     }
 }
+
+#[test]
+fn the_flags_of_an_advertisement_are_the_first_three_bits_after_the_checksum() {
+    let flags = [(true, false, false), (false, true, false), (false, false, true)];
+    let emitted = flags.map(|(is_router, is_solicited, is_override)| {
+        let message = Message::NeighborAdvertisement {
+            target: OURS,
+            is_router,
+            is_solicited,
+            is_override,
+            target_mac: None,
+        };
+        message.emit(OURS, ROUTER)[4..8].to_vec()
+    });
+    assert_eq!(emitted, [[0x80, 0, 0, 0], [0x40, 0, 0, 0], [0x20, 0, 0, 0]]);
+}
+
+#[test]
+fn a_last_byte_that_is_no_option_invalidates_the_message() {
+    assert_eq!(read(&advertisement_with(&[1])), Err(MessageError::Truncated));
+}

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::cx::OwnedCx;
+use crate::packet::Pool;
 use crate::time::Duration;
 use std::vec;
 use std::vec::Vec;
@@ -294,4 +295,55 @@ fn row_22_a_flood_of_solicitations_and_routers_uses_bounded_memory() {
     assert_eq!(host.sent().len(), ANSWERS_LIMIT);
     assert_eq!((host.discovery.routers().len(), host.discovery.prefixes().len()), (8, 16));
     assert_eq!(host.discovery.dns_servers().count(), 8);
+}
+
+#[test]
+fn the_advertised_time_between_solicitations_is_used() {
+    let mut host = Host::started();
+    let retrans_timer = Some(Duration::from_secs(5));
+    host.advertise(ROUTER, RouterAdvertisement { retrans_timer, ..advertisement() });
+    let mut pool = Pool::new(1, 100);
+    let packet = pool.take(&mut host.context.meter).unwrap();
+    host.cache.resolve(FAR.into(), packet, &mut pool, &mut host.context.cx());
+    assert_eq!(host.cache.deadline(), Some(host.context.now + Duration::from_secs(5)));
+}
+
+#[test]
+fn unread_events_are_limited_and_those_beyond_are_counted() {
+    let mut host = Host::started();
+    for third in 0..15 {
+        let prefix = Ipv6Addr::new(0x2001, 0xDB8, third, 0, 0, 0, 0, 0);
+        let prefixes = vec![Prefix { prefix, ..PREFIX }];
+        host.advertise(ROUTER, RouterAdvertisement { prefixes, ..advertisement() });
+    }
+    host.run_seconds(10);
+    // The router and its prefixes are one event, and each address another.
+    assert_eq!(host.discovery.addresses().iter().count(), 16);
+    assert_eq!(core::iter::from_fn(|| host.discovery.event()).count(), EVENTS_LIMIT);
+    assert_eq!(host.context.counted(Counter::NeighborEventsDropped), 1);
+}
+
+#[test]
+fn a_router_that_did_not_answer_is_used_after_one_that_may_answer() {
+    let mut host = Host::started();
+    for router in [ROUTER, OTHER_ROUTER] {
+        host.advertise(router, RouterAdvertisement { source_mac: None, ..advertisement() });
+    }
+    assert_eq!(host.discovery.next_hop(FAR, &host.cache), Some(ROUTER));
+    host.discovery.lose_neighbor(ROUTER, false, &mut host.context.cx());
+    assert_eq!(host.discovery.next_hop(FAR, &host.cache), Some(OTHER_ROUTER));
+}
+
+#[test]
+fn the_redirects_of_two_destinations_are_independent() {
+    let mut host = Host::started();
+    host.advertise(ROUTER, advertisement());
+    let destinations = [FAR, Ipv6Addr::new(0x2620, 0, 0, 0, 0, 0, 0, 2)];
+    let ours = host.ours();
+    for destination in destinations {
+        let message = Message::Redirect { target: OTHER_ROUTER, destination, target_mac: None };
+        host.receive(&message, ROUTER, ours);
+    }
+    let hops = destinations.map(|destination| host.discovery.next_hop(destination, &host.cache));
+    assert_eq!(hops, [Some(OTHER_ROUTER); 2]);
 }

@@ -421,3 +421,15 @@ proptest! {
         prop_assert_eq!(fixture.pool.lent(), 0);
     }
 }
+
+#[test]
+fn an_unverified_address_is_replaced_by_another_and_a_verified_one_is_not() {
+    let mut fixture = Fixture::default();
+    let cx = &mut fixture.context.cx();
+    fixture.cache.learn(NEIGHBOR, MAC, Overwrite::Always, cx);
+    fixture.cache.update_existing(NEIGHBOR, OTHER_MAC, Overwrite::IfUnverified, cx);
+    assert_eq!(fixture.cache.lookup(NEIGHBOR), Some(OTHER_MAC));
+    fixture.cache.advertise(NEIGHBOR, SOLICITED, cx);
+    fixture.cache.update_existing(NEIGHBOR, OTHER_MAC, Overwrite::IfUnverified, cx);
+    assert_eq!(fixture.cache.lookup(NEIGHBOR), Some(MAC));
+}

@@ -547,4 +547,36 @@ mod tests {
         }
         assert_eq!(search.mtu(), 1500);
     }
+
+    #[test]
+    fn the_loss_of_another_length_is_no_loss_of_the_probe() {
+        let mut search = Search::from_base(LIMITS);
+        assert_eq!(search.transmit(WAIT, Instant::ZERO), Some(1280));
+        search.lost(1000, Instant::ZERO);
+        assert_eq!(search.deadline(), Some(Instant::ZERO + WAIT));
+        search.lost(1280, Instant::ZERO);
+        assert_eq!((search.deadline(), search.transmit(WAIT, Instant::ZERO)), (None, Some(1280)));
+    }
+
+    #[test]
+    fn losses_below_the_base_length_leave_the_shortest_length() {
+        let mut search = Search::optimistic(Limits { min: 552, ..LIMITS }, Instant::ZERO);
+        search.packet_too_big(600, Instant::ZERO);
+        assert_eq!(search.mtu(), 600);
+        assert_eq!([600; 3].map(|len| search.datagram_lost(len)), [false, false, true]);
+        assert_eq!((search.state(), search.mtu()), (State::Error, 552));
+    }
+
+    #[test]
+    fn a_report_of_the_length_of_the_probe_leaves_the_probe_in_flight() {
+        let mut search = Search::from_base(LIMITS);
+        search.transmit(WAIT, Instant::ZERO);
+        search.acknowledged(1280, Instant::ZERO);
+        search.packet_too_big(1400, Instant::ZERO);
+        assert_eq!(search.transmit(WAIT, Instant::ZERO), Some(1340));
+        search.packet_too_big(1340, Instant::ZERO);
+        assert_eq!(search.deadline(), Some(Instant::ZERO + WAIT));
+        search.packet_too_big(1339, Instant::ZERO);
+        assert_eq!(search.deadline(), None);
+    }
 }

@@ -37,7 +37,7 @@ impl Fixture {
         match self.receive(fragment) {
             Outcome::ReassembledDatagram(whole) => {
                 let data: Vec<u8> = whole.pieces().flatten().copied().collect();
-                assert_eq!(data.len(), whole.len());
+                assert_eq!((data.len(), data.is_empty()), (whole.len(), whole.is_empty()));
                 Some(data)
             }
             Outcome::Stored | Outcome::Dropped(_) => None,
@@ -437,4 +437,13 @@ fn a_datagram_of_65535_bytes_is_reassembled() {
     assert_eq!(fixture.whole(&fragment(0, &[1; 65_512], true)), None);
     let reassembled = fixture.whole(&fragment(65_512, &[2; 3], false)).unwrap();
     assert_eq!(reassembled.len() + 20, LEN_MAX);
+}
+
+// attack row 3
+#[test]
+fn the_headers_of_a_datagram_count_towards_the_limit() {
+    let mut fixture = Fixture::default();
+    assert!(matches!(fixture.receive(&fragment(0, &[0; 8], true)), Outcome::Stored));
+    let expected = DATAGRAM_OVERHEAD + HEADERS.len() + FRAGMENT_OVERHEAD + 8;
+    assert_eq!(fixture.reassembler.bytes(), expected);
 }

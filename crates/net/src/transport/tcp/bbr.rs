@@ -397,4 +397,10 @@ mod tests {
         assert!(matches!(path.bbr.mode, Mode::ProbeBandwidth { .. }));
         assert_eq!(path.control.cwnd, 203_000);
     }
+
+    #[test]
+    fn a_flow_starts_in_any_phase_except_the_draining_one() {
+        let phases = [0, 1, 2, 3, 4, 5, 6, 7, 13].map(|seed| Bbr::new(seed).first_phase);
+        assert_eq!(phases, [0, 2, 3, 4, 5, 6, 7, 0, 7]);
+    }
 }

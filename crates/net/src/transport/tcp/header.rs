@@ -495,4 +495,10 @@ mod tests {
         let invalid_count = 254 * 2 + 5 * (41 - 2 - 1) + (41 - 2 - 4) + (41 - 2 - 8);
         assert_eq!(context.counted(Counter::TcpOptionErrors), invalid_count);
     }
+
+    #[test]
+    fn only_a_set_without_an_option_is_empty() {
+        assert!(Options::NONE.is_empty());
+        assert!(!Options { mss: Some(1000), ..Options::NONE }.is_empty());
+    }
 }

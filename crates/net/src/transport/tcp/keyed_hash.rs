@@ -76,3 +76,21 @@ pub(super) fn low_bits(value: u64) -> u32 {
     let [_, _, _, _, b3, b2, b1, b0] = value.to_be_bytes();
     u32::from_be_bytes([b3, b2, b1, b0])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_hash_depends_on_the_purpose_and_on_every_address() {
+        let key = Key::draw(&mut Rng::from_seed(1));
+        let addresses = ["10.0.0.1", "10.0.0.2", "2001:db8::1", "2001:db8::2"];
+        let addresses = addresses.map(|text| text.parse::<IpAddr>().unwrap());
+        let hashes: BTreeSet<u64> = [1, 2]
+            .into_iter()
+            .flat_map(|purpose| addresses.map(|it| key.hash(purpose).address(it).finish()))
+            .collect();
+        assert_eq!(hashes.len(), 8);
+    }
+}

@@ -125,4 +125,14 @@ mod tests {
             prop_assert!(sent <= rate / 2 + quantum + 2 * u64::from(MSS), "{sent}");
         }
     }
+
+    #[test]
+    fn a_quantum_is_the_data_of_a_millisecond_within_its_limits() {
+        let quantum = |rate| {
+            let pacing = Pacing { bytes_per_s: Some(rate), free_at: Instant::ZERO };
+            pacing.quantum(MSS)
+        };
+        let quanta = [1000, 10_000_000, 1_000_000_000].map(quantum);
+        assert_eq!(quanta, [2 * u64::from(MSS), 10_000, QUANTUM_MAX_BYTES]);
+    }
 }

@@ -136,4 +136,12 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn the_share_of_the_threshold_is_exact() {
+        let mut prr = Prr::new(20_000, 10_000);
+        assert_eq!(prr.window(progress(100, 15_000, false)), 16_000, "one segment at once");
+        prr.sent(200);
+        assert_eq!(prr.window(progress(900, 15_000, false)), 15_000 + 500 - 200);
+    }
 }

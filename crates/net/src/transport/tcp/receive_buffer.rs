@@ -459,4 +459,16 @@ mod tests {
         }
         assert_eq!(context.counted(Counter::TcpOutOfOrderDropped), 5);
     }
+
+    #[test]
+    fn a_read_may_begin_within_typed_input_and_end_in_the_data_after_it() {
+        let mut buffer = ReceiveBuffer::new(10_000, 0);
+        let mut context = OwnedCx::default();
+        let bulk = [b'x'; BULK_LEN];
+        assert_eq!(buffer.put(0, b"abc", &mut context.meter), 3);
+        buffer.put(0, &bulk, &mut context.meter);
+        buffer.consume(1, &mut Vec::new());
+        buffer.consume(3, &mut Vec::new());
+        assert_eq!((buffer.readable(), buffer.data()), (BULK_LEN - 1, &bulk[1..]));
+    }
 }

@@ -332,4 +332,13 @@ mod tests {
         buffer.acknowledge(1);
         assert_eq!((Arc::strong_count(&data), buffer.order.is_none()), (1, true));
     }
+
+    #[test]
+    fn a_single_copied_byte_precedes_shared_data() {
+        let mut buffer = SendBuffer::new(100_000);
+        let data: Arc<[u8]> = Arc::new([1; 50_000]);
+        assert_eq!((buffer.put(b"a"), buffer.share(&data, 0)), (1, 50_000));
+        let contents = buffer.range(0, 3).concat();
+        assert_eq!((contents.as_slice(), buffer.len()), (&b"a\x01\x01"[..], 50_001));
+    }
 }

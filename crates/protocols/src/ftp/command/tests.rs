@@ -126,3 +126,19 @@ proptest! {
         _ = Command::parse(&argument);
     }
 }
+
+#[test]
+fn a_secret_has_at_most_the_length_of_a_command_and_no_control_character() {
+    let longest = std::vec![b'a'; COMMAND_MAX_BYTES + 1];
+    assert!(Secret::new(&longest[1..]).is_ok());
+    assert_eq!(Secret::new(longest), Err(NameError::TooLong));
+    assert_eq!(Secret::new("a\r\nDELE b"), Err(NameError::Control));
+}
+
+#[test]
+fn the_name_of_a_host_may_end_but_not_begin_with_a_period() {
+    let is_parsed = |line: &str| Command::parse(line.as_bytes()).is_ok();
+    let names = ["example.", "a.example.", "[::1]", ".example", "a..b", "[10.0.0.1]", "a/b"];
+    let parsed = names.map(|name| is_parsed(&std::format!("HOST {name}")));
+    assert_eq!(parsed, [true, true, true, false, false, false, false]);
+}

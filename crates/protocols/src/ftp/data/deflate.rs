@@ -149,4 +149,19 @@ mod tests {
             assert_eq!((inflater.finish(), inflated.len()), (Ok(()), len));
         }
     }
+
+    #[test]
+    fn nothing_may_follow_the_end_of_a_stream() {
+        let mut deflater = Deflater::new(None);
+        let mut wire = Vec::new();
+        deflater.put(b"text", &mut wire);
+        deflater.finish(&mut wire);
+        let mut inflater = Inflater::new();
+        assert_eq!(inflater.next(&mut &wire[..]), Ok(&b"text"[..]));
+        while inflater.has_more() {
+            inflater.next(&mut &b""[..]).unwrap();
+        }
+        assert_eq!(inflater.next(&mut &b""[..]), Ok(&b""[..]));
+        assert_eq!(inflater.next(&mut &b"x"[..]), Err(DataError::Malformed));
+    }
 }

@@ -333,3 +333,13 @@ fn a_line_end_split_between_two_calls_is_counted_once() {
     }
     assert_eq!(decoder.counts().line_ends, Some(2));
 }
+
+#[test]
+fn only_blocks_that_the_sender_marks_count_as_suspect() {
+    let representation = Representation { mode: Mode::Block, ..Representation::IMAGE };
+    let mut decoder = Decoder::new(&representation).unwrap();
+    let mut out = Vec::new();
+    let mut wire = &[0, 0, 1, b'a', 32, 0, 1, b'b', 0, 0, 1, b'c', 64, 0, 0][..];
+    decoder.decode(&mut wire, &mut out).unwrap();
+    assert_eq!((out.as_slice(), decoder.suspect_blocks()), (&b"abc"[..], 1));
+}

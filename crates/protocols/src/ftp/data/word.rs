@@ -697,4 +697,21 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn an_empty_line_of_octal_digits_is_no_word() {
+        let octal = WordFormat::ALL.iter().find(|(_, name)| name.contains("oct")).unwrap().0;
+        let [full, with_empty_lines] = [b"12\n34\n".as_slice(), b"\n12\r\n\n34\n\n"]
+            .map(|text| load_words(octal, 36, text, 3).unwrap());
+        assert_eq!(full.len(), 2);
+        assert_eq!(with_empty_lines, full);
+    }
+
+    #[test]
+    fn the_nuls_of_text_are_stored_except_those_that_pad_the_last_word() {
+        let nuls = word_of([0; 5]);
+        let words = [nuls, nuls, word_of(*b"x\0\0\0\0")];
+        assert_eq!(store_words(WordFormat::Text, 36, &words), [&[0; 10][..], b"x"].concat());
+        assert_eq!(store_words(WordFormat::Text, 36, &words[..2]), [0; 6]);
+    }
 }

@@ -291,4 +291,17 @@ mod tests {
         assert!(all_names.iter().all(|name| parse_english_month(name.as_bytes()).is_none()));
         assert!(all_names.iter().all(|name| to_lower_case(name.as_bytes()) == **name));
     }
+
+    #[test]
+    fn two_digits_denote_a_year_from_1970_to_2069() {
+        let years = ["69", "70", "2024", "124"].map(|digits| parse_year(digits.as_bytes()));
+        assert_eq!(years, [Some(2069), Some(1970), Some(2024), None]);
+    }
+
+    #[test]
+    fn the_sign_for_a_unit_has_at_most_four_bytes() {
+        let words = [&b"12."[..], b"12", b"12\x81\x30\x81\x30", b"12\x81\x30\x81\x30\x81", b"12x"];
+        let numbers = words.map(number_with_mark::<u8>);
+        assert_eq!(numbers, [Some((12, false)), Some((12, false)), Some((12, true)), None, None]);
+    }
 }

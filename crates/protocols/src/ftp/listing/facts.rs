@@ -297,4 +297,16 @@ mod tests {
             _ = parse_facts(&bytes);
         }
     }
+
+    #[test]
+    fn the_line_of_feat_marks_only_the_selected_facts() {
+        let line = FactSet::NONE.with(Fact::ALL[1].0).feature();
+        let expected: Vec<u8> = (0..)
+            .zip(Fact::ALL)
+            .flat_map(|(at, (_, name))| {
+                [name.as_bytes(), if at == 1 { b"*;" } else { b";" }].concat()
+            })
+            .collect();
+        assert_eq!(line, expected);
+    }
 }

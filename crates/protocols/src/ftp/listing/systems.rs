@@ -296,4 +296,14 @@ mod tests {
             ]
         );
     }
+
+    #[test]
+    fn a_heading_has_several_columns_a_rule_or_a_directory() {
+        for heading in ["name size", "---- ----", "PS:<SMITH>", " PS:<A.B> "] {
+            assert!(is_heading(heading.as_bytes()), "{heading}");
+        }
+        for other in ["name", "", "   ", "a:<b c>", "<SMITH>", "a>", "size 12"] {
+            assert!(!is_heading(other.as_bytes()), "{other}");
+        }
+    }
 }

@@ -608,4 +608,14 @@ mod tests {
     fn a_file_missing_by_reply_450_is_not_requested_again() {
         assert!(is_transient_failure(450, "Busy") && !is_transient_failure(450, "No files found"));
     }
+
+    #[test]
+    fn an_empty_directory_is_reported_by_a_negative_reply_about_files() {
+        let reports = |code, text: &str| {
+            let code = Code::new(code).unwrap();
+            Reply { code, lines: vec![text.as_bytes().to_vec()] }.reports_empty_directory()
+        };
+        assert!(reports(450, "No files found") && reports(550, "no files"));
+        assert!(!reports(226, "No files found") && !reports(550, "No such directory"));
+    }
 }

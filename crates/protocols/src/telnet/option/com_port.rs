@@ -422,4 +422,20 @@ mod tests {
         let accepted = (0..100).filter(|_| user.request(&ComPortCommand::Purge(1)).is_some());
         assert_eq!(accepted.count(), UNANSWERED_MAX);
     }
+
+    #[test]
+    fn the_first_code_of_a_server_is_that_of_its_signature() {
+        let message = Message::parse(&[100, b'p']).unwrap();
+        assert!(message.is_from_server);
+        assert_eq!(message.command, ComPortCommand::Signature("p".into()));
+        let longest = [&[0][..], &[b'p'; SIGNATURE_MAX_BYTES]].concat();
+        assert!(Message::parse(&longest).is_some());
+        assert_eq!(Message::parse(&[longest, alloc::vec![b'p']].concat()), None);
+    }
+
+    #[test]
+    fn break_dtr_rts_and_the_two_kinds_of_flow_control_are_five_groups() {
+        let groups = [0, 4, 7, 10, 13].map(|value| Control(value).group());
+        assert_eq!(groups, [0, 1, 2, 3, 4]);
+    }
 }

@@ -391,4 +391,29 @@ mod tests {
         }
         assert_eq!(context.counted(Counter::TelnetCompressedRefused), 1);
     }
+
+    #[test]
+    fn the_optional_fields_of_a_gzip_header_are_skipped() {
+        let fixed = [0x1f, 0x8b, 8, 2, 0, 0, 0, 0, 0, 3];
+        assert_eq!(gzip_header_len(&[&fixed[..], &[1, 2]].concat()), Some(12));
+        assert_eq!(gzip_header_len(&[&fixed[..], &[1]].concat()), None);
+        let text = b"text";
+        let stream = gzip(2, &[1, 2], text);
+        assert_eq!(inflated([&stream[..]]).unwrap().0, text);
+    }
+
+    #[test]
+    fn a_gzip_header_without_an_end_is_corrupt() {
+        let mut head = vec![0x1f, 0x8b, 8, 8, 0, 0, 0, 0, 0, 3];
+        head.resize(GZIP_HEADER_MAX_BYTES - 1, b'a');
+        assert!(matches!(stream_format(&head), Ok(None)));
+        head.push(b'a');
+        assert!(matches!(stream_format(&head), Err(DecompressError::Corrupt)));
+    }
+
+    #[test]
+    fn a_window_of_more_than_32_kib_is_not_zlib() {
+        assert!(matches!(stream_format(&[0x78]), Ok(None)));
+        assert!(matches!(stream_format(&[0x88]), Ok(Some((DataFormat::Raw, 0)))));
+    }
 }

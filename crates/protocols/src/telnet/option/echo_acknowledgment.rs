@@ -121,4 +121,13 @@ mod tests {
         assert_eq!(acknowledger.pending.len(), PENDING_MAX);
         assert_eq!(acknowledger.take_due(at_millis(20_000)), Some(10_000_u64.to_be_bytes()));
     }
+
+    #[test]
+    fn an_acknowledgment_is_not_sent_after_the_end_of_the_option() {
+        let mut acknowledger = Acknowledger::default();
+        acknowledger.begin();
+        acknowledger.record_passed(3, at_millis(10));
+        acknowledger.end();
+        assert_eq!((acknowledger.deadline(), acknowledger.take_due(at_millis(100))), (None, None));
+    }
 }

@@ -384,4 +384,33 @@ mod tests {
         assert!(requests.len() > 1 && requests.iter().all(|it| it.len() <= SEND_MAX_BYTES));
         assert_eq!(RequestedNames::new(&[]).requests(), Vec::<Vec<u8>>::new());
     }
+
+    #[test]
+    fn a_name_is_graphic_without_an_equals_sign_and_has_a_maximum_length() {
+        let longest = [b'A'; NAME_MAX_BYTES + 1];
+        assert!(is_name(&longest[1..]) && is_name(b"LC_ALL"));
+        for name in [&longest[..], b"", b"A B", b"A=B", b"A\x1b"] {
+            assert!(!is_name(name), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_variable_with_the_longest_name_is_sent_and_a_longer_one_is_not() {
+        let name = [b'A'; NAME_MAX_BYTES + 1];
+        let content_of = |name| {
+            let mut content = Vec::new();
+            put_variable(&mut content, &mut Vec::new(), false, name, Some("x"));
+            content
+        };
+        let expected = [&[USERVAR][..], &name[1..], &[VALUE], b"x"].concat();
+        assert_eq!(content_of(&name[1..]), expected);
+        assert_eq!(content_of(&name), b"");
+    }
+
+    #[test]
+    fn well_known_names_are_requested_as_such() {
+        let names = RequestedNames::new(&["USER".into(), "LANG".into(), "bad name".into()]);
+        let expected = [&[SEND, VAR][..], b"USER", &[USERVAR], b"LANG"].concat();
+        assert_eq!(names.requests(), [expected]);
+    }
 }

@@ -254,6 +254,13 @@ fn row_72_title_floods_and_unbounded_counts_are_limited() {
     assert_eq!(filter.pass(b"\x1b]0;t\x07", later), b"\x1b]0;t\x07");
     assert_removed(b"\x1b[65535b");
     assert_eq!(filter_bytes("\x1b[4294967297@\x1b[8;30000;30000t"), b"");
+    for size in ["8;2001;1", "8;1;2001", "4;20001;1", "4;1;20001"] {
+        assert_eq!(filter_bytes(format!("\x1b[{size}t")), b"", "{size}");
+    }
+    for size in ["8;2000;1", "4;20000;1"] {
+        let allowed = format!("\x1b[{size}t");
+        assert_eq!(filter_bytes(&allowed), allowed.as_bytes());
+    }
     let text = "a".repeat(100_000);
     assert_eq!(filter_bytes(format!("\x1b]2;{text}\x07b")), b"b");
 }
@@ -405,6 +412,7 @@ fn a_program_that_resets_its_modes_leaves_nothing_to_reset() {
     assert_eq!(restored(session), "");
     assert_eq!(restored("\x1b[?1049h\x1b[?1000h\x1b[1m\x1bc"), "");
     assert_eq!(restored("plain text\r\n"), "");
+    assert_eq!(restored("\x1b[>4;2m\x1b[>4m"), "");
 }
 
 // Arbitrary input.

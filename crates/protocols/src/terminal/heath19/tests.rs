@@ -754,3 +754,25 @@ fn an_unterminated_private_sequence_is_dropped_up_to_a_limit() {
     harness.receive("\x1b[?".to_owned() + &"1".repeat(40) + "text");
     assert_eq!(harness.terminal.row_text(0), "1111111text");
 }
+
+#[test]
+fn backspace_moves_by_one_column_and_reverse_index_by_one_row() {
+    assert_screen("abc\x08x", "abx", (0, 3));
+    assert_screen("\r\n\r\nx\x1bI", "\n\nx", (1, 1));
+}
+
+#[test]
+fn each_character_counts_as_one_cell_and_each_line_feed_as_one_line() {
+    let effect = Harness::new().receive("ab\r\nc");
+    assert_eq!(effect, ScreenEffect { cells: 3, new_lines: 1 });
+}
+
+#[test]
+fn scroll_before_the_screen_is_held_allows_one_more_line() {
+    let mut harness = Harness::with(cursor_sequence(23, 0) + "\x1b[");
+    harness.key(Key::Scroll, false);
+    harness.receive("x\r\n");
+    assert!(!harness.terminal.is_held());
+    harness.receive("x\r\nx\r\n");
+    assert!(harness.terminal.is_held());
+}

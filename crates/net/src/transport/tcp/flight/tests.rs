@@ -295,3 +295,24 @@ fn the_rate_counts_bytes_delivered_within_a_round_trip() {
     let sample = flight.rate(&delivery.newest.unwrap()).unwrap();
     assert_eq!(sample.bytes_per_s, 10_000);
 }
+
+#[test]
+fn the_tail_of_a_flight_of_one_byte_is_that_byte() {
+    let mut flight = Flight::new(BASE);
+    flight.sent(1, 1, at(0));
+    assert_eq!(flight.tail(1000), Some((BASE, 1)));
+}
+
+#[test]
+fn a_forgotten_flight_has_no_segments() {
+    let mut flight = segments(3);
+    flight.forget_all();
+    assert_eq!((flight.segments, flight.tail(1000)), (0, None));
+}
+
+#[test]
+fn a_repeated_report_does_not_change_the_time_of_the_last_delivery() {
+    let mut flight = segments(3);
+    let delivered = [10, 20].map(|time| sack(&mut flight, 1000, 2000, at(time)).delivered);
+    assert_eq!((delivered, flight.delivered_at), ([1000, 0], at(10)));
+}

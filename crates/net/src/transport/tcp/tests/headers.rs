@@ -221,3 +221,17 @@ fn only_a_segment_above_the_mss_of_the_peer_is_split_by_the_device() {
     script.peer(Flags::ACK, 1, 6001, b"");
     assert_eq!(sent(&mut script, 300), (300, 0));
 }
+
+#[test]
+fn with_checksum_offload_a_segment_has_the_sum_of_its_pseudo_header() {
+    let mut script = Script::established(PLAIN);
+    script.tcp.lower.checksum_offload = true;
+    let id = script.newest();
+    assert_eq!(script.tcp.send(id, b"data").unwrap(), 4);
+    let mut pool = Pool::new(4, 2000);
+    let segment = script.tcp.transmit(&mut pool, &mut script.context.cx()).unwrap();
+    assert_eq!(segment.packet.offloaded_checksum(), Some((0, 16)));
+    let sum = internet::pseudo_header(SERVER, CLIENT, Protocol::Tcp, 24).unfinished();
+    let bytes = segment.packet.data();
+    assert_eq!((&bytes[16..18], &bytes[20..]), (&sum.to_be_bytes()[..], &b"data"[..]));
+}

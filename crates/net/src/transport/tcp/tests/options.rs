@@ -275,3 +275,12 @@ fn the_timestamp_of_a_plausible_duplicate_is_echoed() {
     let answer = script.peer(Flags::ACK, 1, 1, b"abc");
     assert_eq!(answer[0].header.options.timestamps.unwrap().1, 2000);
 }
+
+#[test]
+fn a_profile_without_extensions_ignores_offered_timestamps() {
+    let offered = Options { timestamps: Some((5000, 0)), ..Options::NONE };
+    let mut script = Script::asked_for_options(Profile { timestamps: true, ..PLAIN }, offered);
+    script.peer(Flags::ACK, 1, 1, b"");
+    let sent = script.send(b"data");
+    assert_eq!(sent[0].header.options.timestamps, None);
+}

@@ -257,6 +257,7 @@ fn the_loss_of_the_last_segment_is_repaired_by_a_probe_in_about_two_round_trips(
     assert!(pair.transfer(Side::Client, ids, &data) == data);
     let statistics = pair.client.status(ids.0).unwrap().statistics;
     assert_eq!((statistics.timeouts, statistics.tail_probes), (0, 1));
+    assert_eq!(pair.context.counted(Counter::TcpTailProbes), 1);
     let duration = pair.context.now - start;
     assert!(duration <= Duration::from_millis(5 * 200), "{duration:?}");
 }

@@ -45,6 +45,7 @@ fn complete_handshake(script: &mut Script, options: Options) -> Header {
     script.options = options;
     let answer = script.peer(Flags::SYN, 0, 0, b"");
     assert_eq!(script.state(), None, "nothing is remembered");
+    assert_eq!(answer[0].ack, 1);
     script.iss = answer[0].header.seq;
     let stamp = answer[0].header.options.timestamps;
     script.options = Options {

@@ -417,3 +417,35 @@ fn a_rounded_up_window_never_exceeds_the_buffer() {
     assert!(offered < whole);
     assert_eq!(free_space + 1, whole);
 }
+
+#[test]
+fn the_shift_is_the_smallest_that_expresses_the_window() {
+    let shifts = [0, 65_535, 65_536, 1 << 20, usize::MAX].map(connection::shift_for);
+    assert_eq!(shifts, [0, 0, 1, 5, 14]);
+}
+
+#[test]
+fn the_acknowledgment_of_one_byte_makes_a_connection_writable() {
+    let mut script = Script::established(PLAIN);
+    script.send(b"x");
+    script.events.clear();
+    script.peer(Flags::ACK, 1, 2, b"");
+    assert_eq!(script.events, [Event::Writable]);
+}
+
+#[test]
+fn data_after_a_gap_makes_a_connection_readable_only_when_the_gap_is_filled() {
+    let mut script = Script::established(PLAIN);
+    script.events.clear();
+    script.peer(Flags::ACK, 2, 1, b"b");
+    assert_eq!(script.events, []);
+    script.peer(Flags::ACK, 1, 1, b"a");
+    assert_eq!(script.events, [Event::Readable]);
+}
+
+#[test]
+fn a_window_of_one_byte_is_used_after_the_override_time() {
+    let mut script = peer_window(1);
+    assert_eq!(script.send(&pattern(2000)), []);
+    assert_eq!(extents(&script.wait_millis(250)), [(1, 1)]);
+}

@@ -297,4 +297,26 @@ mod tests {
         assert_eq!(user.signal(3), Some(Command::InterruptProcess));
         assert_eq!(user.signal(b'a'), None);
     }
+
+    #[test]
+    fn the_forward_mask_has_one_bit_per_character() {
+        let mut user = Linemode::new(true);
+        let mut mask = [0; MASK_BYTES];
+        mask[usize::from(b'M' / 8)] = 0x80 >> (b'M' % 8);
+        let content = [&[Verb::Do.code(), FORWARDMASK][..], &mask].concat();
+        receive(&mut user, &content).unwrap();
+        assert!((0..=255).filter(|character| user.forwards(*character)).eq([b'M']));
+    }
+
+    #[test]
+    fn messages_are_displayed_with_their_names() {
+        let shown = |content: &[u8]| alloc::format!("{}", Message::parse(content).unwrap());
+        assert_eq!(shown(&[Verb::Wont.code(), FORWARDMASK]), "WONT FORWARDMASK");
+        assert_eq!(shown(&[Verb::Do.code(), FORWARDMASK, 3, 1]), "DO FORWARDMASK of 3 characters");
+        assert_eq!(shown(&[MODE, 1]), "MODE EDIT");
+        assert_eq!(
+            shown(&[MODE, 0x1b | LinemodeMode::ACK]),
+            "MODE EDIT|TRAPSIG|SOFT_TAB|LIT_ECHO|MODE_ACK"
+        );
+    }
 }

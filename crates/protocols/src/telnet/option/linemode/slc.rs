@@ -498,4 +498,20 @@ mod tests {
         let (answers, _) = table.receive(&[triplet(SlcFunction::EC, SlcLevel::CantChange, 2)]);
         assert_eq!(answers, [triplet(SlcFunction::EC, SlcLevel::NoSupport, 0)]);
     }
+
+    #[test]
+    fn an_answer_is_displayed_with_ack() {
+        let request = triplet(SlcFunction::XON, SlcLevel::Value, 17);
+        let answer = Triplet { is_answer: true, ..request };
+        let [request, answer] = [request, answer].map(|it| alloc::format!("{it}"));
+        assert!(request.contains(" VALUE 17;"), "{request}");
+        assert!(answer.contains(" VALUE|ACK 17;"), "{answer}");
+    }
+
+    #[test]
+    fn flow_is_controlled_by_dc1_and_dc3() {
+        let table = SlcTable::default();
+        let characters = [SlcFunction::XON, SlcFunction::XOFF].map(|it| table.get(it).value);
+        assert_eq!(characters, [0x11, 0x13]);
+    }
 }
