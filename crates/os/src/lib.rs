@@ -28,6 +28,8 @@ pub mod driver;
 mod dual_stack_tests;
 pub mod entropy;
 #[cfg(target_os = "linux")]
+pub mod executor;
+#[cfg(target_os = "linux")]
 pub mod fs_credentials;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub mod heap;
