@@ -2,9 +2,10 @@
 
 use super::event_loop::EventLoop;
 use super::inbox::{Inbox, Message};
-use super::registry::{TaskRegistry, WAKEUP_DATA};
+use super::registry::{EventSource, TaskRegistry};
 use super::tasks::{Tasks, WaitObserver};
-use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use crate::epoll::Epoll;
+use rustix::event::epoll::EventFlags;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -32,8 +33,9 @@ impl<W: WaitObserver> Executor<W> {
         share: impl FnOnce(EventLoop) -> W + Send + 'static,
     ) -> io::Result<Self> {
         let inbox = Arc::new(Inbox::new()?);
-        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, &*inbox, EventData::new_u64(WAKEUP_DATA), EventFlags::IN)?;
+        let mut epoll = Epoll::new()?;
+        let slot = epoll.reserve(EventSource::Inbox);
+        epoll.add(slot, &*inbox, EventFlags::IN)?;
         let thread_inbox = Arc::clone(&inbox);
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
             let _context = runtime.enter();

@@ -1,9 +1,9 @@
 //! Messages from other threads to the executor thread, and the wakers of its tasks.
 
 use super::registry::TaskId;
-use rustix::event::{EventfdFlags, eventfd};
+use crate::wakeup::Wakeup;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,30 +19,27 @@ pub(super) enum Message<W> {
     Stop,
 }
 
-/// Message queue of the executor thread, and the eventfd that announces messages.
+/// Message queue of the executor thread, and the wakeup that announces messages.
 pub(super) struct Inbox<W> {
     messages: Mutex<Vec<Message<W>>>,
-    wakeup: OwnedFd,
+    wakeup: Wakeup,
 }
 
 impl<W> Inbox<W> {
     pub(super) fn new() -> io::Result<Self> {
-        let wakeup = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { messages: Mutex::default(), wakeup })
+        Ok(Self { messages: Mutex::default(), wakeup: Wakeup::new()? })
     }
 
     pub(super) fn send(&self, message: Message<W>) {
         let mut messages = self.lock();
         messages.push(message);
         if messages.len() == 1 {
-            // The write fails only if the eventfd counter is full; then the thread is notified
-            // anyway.
-            _ = rustix::io::write(&self.wakeup, &1_u64.to_ne_bytes());
+            self.wakeup.signal();
         }
     }
 
     pub(super) fn take(&self) -> Vec<Message<W>> {
-        _ = rustix::io::read(&self.wakeup, &mut [0; 8]);
+        self.wakeup.reset();
         std::mem::take(&mut *self.lock())
     }
 
@@ -67,7 +64,7 @@ impl<W> Wake for TaskWaker<W> {
     }
 }
 
-/// The eventfd, which is readable while messages are waiting.
+/// The descriptor of the wakeup, which is readable while messages are waiting.
 impl<W> AsFd for Inbox<W> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.wakeup.as_fd()

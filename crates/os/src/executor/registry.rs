@@ -1,11 +1,14 @@
-//! Descriptors and timers of the tasks, with the cached readiness of each descriptor.
+//! Descriptors and timers of the tasks.
 
+use crate::epoll::{Epoll, Events};
 use crate::readiness::OwnsDescriptor;
-use rustix::event::epoll::{self, Event, EventData, EventFlags};
+use net::time::Duration;
+use rustix::event::epoll::{Event, EventFlags};
+use rustix::io::Errno;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::task::Poll;
 use tokio::io::{Interest, Ready};
@@ -13,8 +16,6 @@ use tokio::time::Instant;
 
 /// Number of waits of a task that may complete immediately before other tasks are polled.
 const BUDGET: u32 = 128;
-/// Event data of the eventfd that announces messages.
-pub(super) const WAKEUP_DATA: u64 = u64::MAX;
 
 /// Identifier of a task: the index of its slot, and the number of earlier tasks in this slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,40 +24,33 @@ pub(super) struct TaskId {
     pub(super) generation: u32,
 }
 
+/// Owner of a registered descriptor.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum EventSource {
+    /// The inbox of the thread.
+    Inbox,
+    /// A task.
+    Task(TaskId),
+}
+
 /// Registered descriptors and timers of all tasks.
 #[derive(Debug)]
 pub(super) struct TaskRegistry {
-    epoll: OwnedFd,
-    descriptors: RefCell<Vec<DescriptorState>>,
-    free: RefCell<Vec<usize>>,
+    epoll: RefCell<Epoll<EventSource>>,
     timers: RefCell<BTreeSet<(Instant, TaskId)>>,
     /// Task being polled.
     current: Cell<TaskId>,
     budget: Cell<u32>,
 }
 
-/// Cached readiness of a descriptor.
-#[derive(Clone, Copy, Debug)]
-struct DescriptorState {
-    task: TaskId,
-    generation: u32,
-    ready: Ready,
-}
-
 impl TaskRegistry {
-    pub(super) fn new(epoll: OwnedFd) -> Self {
+    pub(super) fn new(epoll: Epoll<EventSource>) -> Self {
         Self {
-            epoll,
-            descriptors: RefCell::default(),
-            free: RefCell::default(),
+            epoll: RefCell::new(epoll),
             timers: RefCell::default(),
             current: Cell::default(),
             budget: Cell::new(0),
         }
-    }
-
-    pub(super) fn epoll(&self) -> &OwnedFd {
-        &self.epoll
     }
 
     /// Sets the task that is polled from now on.
@@ -86,7 +80,8 @@ impl TaskRegistry {
     where
         T: OwnsDescriptor + AsFd,
     {
-        let slot = registry.allocate_slot();
+        let task = EventSource::Task(registry.current.get());
+        let slot = registry.epoll.borrow_mut().reserve(task);
         let mut flags = EventFlags::ET;
         for (is_wanted, flag) in [
             (interest.is_readable(), EventFlags::IN | EventFlags::RDHUP),
@@ -95,58 +90,23 @@ impl TaskRegistry {
         ] {
             flags.set(flag, is_wanted);
         }
-        let event_data = registry.event_data(slot);
         let registered = Registered { owner: Some(owner), registry: Rc::clone(registry), slot };
-        epoll::add(&registry.epoll, registered.get_ref(), event_data, flags)?;
+        registry.epoll.borrow().add(slot, registered.get_ref(), flags)?;
         Ok(registered)
     }
 
-    fn allocate_slot(&self) -> usize {
-        let mut descriptors = self.descriptors.borrow_mut();
-        let task = self.current.get();
-        if let Some(slot) = self.free.borrow_mut().pop()
-            && let Some(descriptor) = descriptors.get_mut(slot)
-        {
-            descriptor.task = task;
-            descriptor.ready = Ready::EMPTY;
-            return slot;
-        }
-        descriptors.push(DescriptorState { task, generation: 0, ready: Ready::EMPTY });
-        descriptors.len() - 1
+    /// Waits for events, at most for `limit`, a number of whole milliseconds.
+    pub(super) fn wait(&self, events: &mut Events, limit: Option<Duration>) -> Result<(), Errno> {
+        self.epoll.borrow().wait(events, limit)
     }
 
-    fn release_slot(&self, slot: usize) {
-        if let Some(descriptor) = self.descriptors.borrow_mut().get_mut(slot) {
-            // Late events of the old descriptor carry the old generation and are ignored.
-            descriptor.generation = descriptor.generation.wrapping_add(1);
-            descriptor.ready = Ready::EMPTY;
-        }
-        self.free.borrow_mut().push(slot);
-    }
-
-    /// Returns the epoll data of a descriptor: its index in the upper 32 bits and its generation in
-    /// the lower 32 bits.
-    fn event_data(&self, slot: usize) -> EventData {
-        let generation =
-            self.descriptors.borrow().get(slot).map_or(0, |descriptor| descriptor.generation);
-        EventData::new_u64(((slot as u64) << 32) | u64::from(generation))
-    }
-
-    /// Records an event of a descriptor and returns its task. Returns `None` for a stale event.
-    pub(super) fn record_event(&self, event: &Event) -> Option<TaskId> {
-        let data = event.data.u64();
-        let slot = usize::try_from(data >> 32).ok()?;
-        let mut descriptors = self.descriptors.borrow_mut();
-        let descriptor = descriptors.get_mut(slot)?;
-        if u64::from(descriptor.generation) != data & u64::from(u32::MAX) {
-            return None;
-        }
-        descriptor.ready |= ready_of(event.flags);
-        Some(descriptor.task)
+    /// Records an event of a descriptor and returns its owner. Returns `None` for a stale event.
+    pub(super) fn record_event(&self, event: &Event) -> Option<EventSource> {
+        self.epoll.borrow_mut().record(event)
     }
 
     fn ready(&self, slot: usize) -> Ready {
-        self.descriptors.borrow().get(slot).map_or(Ready::EMPTY, |descriptor| descriptor.ready)
+        ready_of(self.epoll.borrow().ready(slot))
     }
 
     /// Schedules a poll of the current task at `at`.
@@ -192,22 +152,29 @@ fn ready_of(flags: EventFlags) -> Ready {
     ready
 }
 
-/// Returns two sets of readiness flags for `interest`: the flags that end a wait, and the subset
-/// that is cleared when a call would block.
-fn masks(interest: Interest) -> (Ready, Ready) {
-    let mut wait_flags = Ready::EMPTY;
-    let mut cleared_flags = Ready::EMPTY;
+/// Returns the readiness flags that end a wait for `interest`.
+fn wait_flags(interest: Interest) -> Ready {
+    let mut flags = Ready::EMPTY;
     for (is_wanted, open_flag, closed_flag) in [
         (interest.is_readable(), Ready::READABLE, Ready::READ_CLOSED),
         (interest.is_writable(), Ready::WRITABLE, Ready::WRITE_CLOSED),
         (interest.is_priority(), Ready::PRIORITY, Ready::EMPTY),
     ] {
         if is_wanted {
-            cleared_flags |= open_flag;
-            wait_flags |= open_flag | closed_flag;
+            flags |= open_flag | closed_flag;
         }
     }
-    (wait_flags, cleared_flags)
+    flags
+}
+
+/// Returns the events that are cleared when a call for `interest` would block. A hang-up and an
+/// error are never cleared.
+fn cleared_events(interest: Interest) -> EventFlags {
+    let mut events = EventFlags::empty();
+    events.set(EventFlags::IN, interest.is_readable());
+    events.set(EventFlags::OUT, interest.is_writable());
+    events.set(EventFlags::PRI, interest.is_priority());
+    events
 }
 
 /// Registered descriptor, deregistered on drop.
@@ -230,7 +197,7 @@ impl<T: AsFd> Registered<T> {
 
     /// Returns the part of `interest` that the descriptor is ready for.
     pub(super) fn poll_ready(&self, interest: Interest) -> Poll<Ready> {
-        let ready = self.registry.ready(self.slot) & masks(interest).0;
+        let ready = self.registry.ready(self.slot) & wait_flags(interest);
         if ready.is_empty() {
             return Poll::Pending;
         }
@@ -249,15 +216,12 @@ impl<T: AsFd> Registered<T> {
         interest: Interest,
         call: impl FnOnce(&T) -> io::Result<R>,
     ) -> io::Result<R> {
-        let (wanted, cleared) = masks(interest);
-        if (self.registry.ready(self.slot) & wanted).is_empty() {
+        if (self.registry.ready(self.slot) & wait_flags(interest)).is_empty() {
             return Err(ErrorKind::WouldBlock.into());
         }
         let result = call(self.get_ref());
-        if matches!(&result, Err(error) if error.kind() == ErrorKind::WouldBlock)
-            && let Some(descriptor) = self.registry.descriptors.borrow_mut().get_mut(self.slot)
-        {
-            descriptor.ready = descriptor.ready - cleared;
+        if matches!(&result, Err(error) if error.kind() == ErrorKind::WouldBlock) {
+            self.registry.epoll.borrow_mut().clear(self.slot, cleared_events(interest));
         }
         result
     }
@@ -265,8 +229,9 @@ impl<T: AsFd> Registered<T> {
     fn deregister(&self) {
         // Remove the registration explicitly, because a duplicate of the descriptor would keep it
         // alive. An error means that the descriptor was never registered or is already closed.
-        _ = epoll::delete(&self.registry.epoll, self.get_ref());
-        self.registry.release_slot(self.slot);
+        let mut epoll = self.registry.epoll.borrow_mut();
+        _ = epoll.delete(self.get_ref());
+        epoll.release(self.slot);
     }
 }
 

@@ -1,10 +1,9 @@
 //! Tasks of the executor thread, and the loop that polls them.
 
 use super::inbox::{Inbox, Message, StartTask, TaskFuture, TaskWaker};
-use super::registry::{TaskId, TaskRegistry, WAKEUP_DATA};
-use rustix::buffer::spare_capacity;
-use rustix::event::Timespec;
-use rustix::event::epoll;
+use super::registry::{EventSource, TaskId, TaskRegistry};
+use crate::epoll::Events;
+use net::time::Duration;
 use rustix::io::Errno;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -15,7 +14,7 @@ use tokio::time::Instant;
 /// Maximum number of events per wait.
 const EVENTS_MAX: usize = 256;
 /// Maximum wait in milliseconds; the kernel uses a 32-bit count.
-const WAIT_MAX_MS: i64 = 3_600_000;
+const WAIT_MAX_MS: u64 = 3_600_000;
 
 /// State shared by the tasks of a thread, notified before and after each wait.
 pub trait WaitObserver: 'static {
@@ -56,28 +55,22 @@ impl<W: WaitObserver> Tasks<W> {
     }
 
     pub(super) fn run(&mut self) {
-        let mut events = Vec::with_capacity(EVENTS_MAX);
+        let mut events = Events::with_capacity(EVENTS_MAX);
         loop {
             let wait_limit = self.wait_limit();
             self.shared.before_wait();
-            let wait_result = epoll::wait(
-                self.registry.epoll(),
-                spare_capacity(&mut events),
-                wait_limit.as_ref(),
-            );
+            let wait_result = self.registry.wait(&mut events, wait_limit);
             self.shared.after_wait();
             match wait_result {
-                Ok(_) | Err(Errno::INTR) => {}
+                Ok(()) | Err(Errno::INTR) => {}
                 // With a valid descriptor and buffer no other error is possible.
                 Err(_) => return,
             }
-            for event in events.drain(..) {
-                if event.data.u64() == WAKEUP_DATA {
-                    if !self.process_messages() {
-                        return;
-                    }
-                } else if let Some(task) = self.registry.record_event(&event) {
-                    self.poll(task);
+            for event in events.drain() {
+                match self.registry.record_event(&event) {
+                    Some(EventSource::Inbox) if !self.process_messages() => return,
+                    Some(EventSource::Task(task)) => self.poll(task),
+                    Some(EventSource::Inbox) | None => {}
                 }
             }
             for task in std::mem::take(&mut self.over_budget) {
@@ -88,15 +81,14 @@ impl<W: WaitObserver> Tasks<W> {
     }
 
     /// Returns the maximum wait; `None` means indefinitely.
-    fn wait_limit(&self) -> Option<Timespec> {
+    fn wait_limit(&self) -> Option<Duration> {
         if !self.over_budget.is_empty() {
-            return Some(Timespec { tv_sec: 0, tv_nsec: 0 });
+            return Some(Duration::ZERO);
         }
         let remaining = self.registry.next_timer()?.saturating_duration_since(Instant::now());
         // The kernel counts whole milliseconds; rounding down would cause a useless early wakeup.
-        let milliseconds = i64::try_from(remaining.as_micros().div_ceil(1000)).unwrap_or(i64::MAX);
-        let milliseconds = milliseconds.min(WAIT_MAX_MS);
-        Some(Timespec { tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000 })
+        let milliseconds = u64::try_from(remaining.as_micros().div_ceil(1000)).unwrap_or(u64::MAX);
+        Some(Duration::from_millis(milliseconds.min(WAIT_MAX_MS)))
     }
 
     fn poll_expired_timers(&mut self) {
