@@ -3,11 +3,12 @@
 
 use super::happy_eyeballs::{Race, RaceResult};
 use super::outcome::outcome_of;
+use super::session_poller::SessionPoller;
 use super::{AckPolicy, CarrierStatus, EndedSession, EngineContext, Outcome, StreamSession};
 use anyhow::{Context, Result};
 use net::meter::{Account, Counter};
 use net::time::Instant;
-use os::readiness::{PollFd, PollFlags, Poller, Wake, Watched, wait};
+use os::readiness::{self, PollFlags, Wake, Watched};
 use os::receive_delay;
 use os::socket::{self, TcpInfo};
 use rustix::net::SendFlags;
@@ -30,9 +31,6 @@ const READ_DISPLAY_TIME: Duration = Duration::from_millis(50);
 
 /// Poll events after which a read returns data, end of file or an error.
 const INCOMING: PollFlags = PollFlags::IN.union(PollFlags::HUP).union(PollFlags::ERR);
-
-/// Index of the socket among the watched descriptors. The next indices are the session's inputs.
-const SOCKET: usize = 0;
 
 /// An input of the session.
 struct Input {
@@ -70,20 +68,11 @@ pub(super) fn run<S: StreamSession>(
         session.wants_receive_delays() && receive_delay::stamp_arrivals(&stream).is_ok();
     session.set_remote_address(address);
     session.opened(&mut context.cx());
-    let mut poller = Poller::new()?;
-    poller.watch(stream.as_fd(), PollFlags::IN | PollFlags::OUT | PollFlags::PRI)?;
-    let inputs = session.inputs();
-    for input in &inputs {
-        poller.watch(*input, PollFlags::IN).context("cannot watch an input of the session")?;
-    }
-    let inputs = inputs.len();
-    let display = session.display().map(|_| poller.reserve());
+    let poller = SessionPoller::for_socket(stream.as_fd(), &session)?;
     let kernel = Kernel {
         stream,
         has_timestamps,
         poller,
-        inputs,
-        display,
         blocked_at: None,
         session: &mut session,
         context,
@@ -123,12 +112,7 @@ struct Kernel<'a, S> {
     stream: TcpStream,
     /// Whether the kernel timestamps incoming data.
     has_timestamps: bool,
-    /// Readiness of the socket, followed by the session's inputs and its display.
-    poller: Poller,
-    inputs: usize,
-    /// Index of the display among the watched descriptors. The display is watched only while it is
-    /// full, because a terminal reports writability after every key.
-    display: Option<usize>,
+    poller: SessionPoller,
     /// Time at which the display became full; `None` while it accepts output.
     blocked_at: Option<Instant>,
     session: &'a mut S,
@@ -173,17 +157,15 @@ impl<S: StreamSession> Kernel<'_, S> {
     fn serve_ready(&mut self) -> Result<()> {
         // Urgent data comes first: the session must know of a Synch before it reads the data that
         // the Synch discards.
-        if self.poller.ready(SOCKET).contains(PollFlags::PRI) && !self.is_urgent_ahead {
-            self.poller.clear(SOCKET, PollFlags::PRI);
+        if self.poller.ready().contains(PollFlags::PRI) && !self.is_urgent_ahead {
+            self.poller.clear(PollFlags::PRI);
             self.is_urgent_ahead = true;
             self.session.urgent(true);
         }
-        for index in 0..self.inputs {
-            if self.is_input_ready(index) {
+        for index in 0..self.poller.inputs() {
+            if self.poller.is_input_ready(index, self.session) {
                 self.session.take_input(index, &mut self.context.cx())?;
-                if !self.session.has_more_input(index) {
-                    self.poller.clear(SOCKET + 1 + index, PollFlags::IN);
-                }
+                self.poller.input_taken(index, self.session);
             }
         }
         let is_due = |at: Instant| at <= self.context.clock.now();
@@ -201,41 +183,24 @@ impl<S: StreamSession> Kernel<'_, S> {
     /// Watches a full display until it is writable, and adapts the read size to the speed of the
     /// display.
     fn watch_display(&mut self) -> Result<()> {
-        let Some(number) = self.display else { return Ok(()) };
-        if !self.session.is_display_full() {
-            if let Some(since) = self.blocked_at.take() {
-                if let Some(display) = self.session.display() {
-                    self.poller.unwatch(number, display)?;
-                }
-                let is_slow = self.context.clock.now() - since > READ_DISPLAY_TIME;
-                let read_len = if is_slow { self.read_len / 2 } else { self.read_len * 2 };
-                self.read_len = read_len.clamp(READ_MIN_LEN, READ_MAX_LEN);
-            }
+        if !self.poller.has_display() {
             return Ok(());
         }
-        let is_first = self.blocked_at.is_none();
-        if is_first {
-            self.blocked_at = Some(self.context.clock.now());
+        let is_full = self.session.is_display_full();
+        if is_full {
+            self.blocked_at.get_or_insert_with(|| self.context.clock.now());
         }
-        if (is_first || self.is_display_ready())
-            && let Some(display) = self.session.display()
-        {
-            self.poller.watch_once(number, display, PollFlags::OUT)?;
+        self.poller.watch_display(self.session)?;
+        if !is_full && let Some(since) = self.blocked_at.take() {
+            let is_slow = self.context.clock.now() - since > READ_DISPLAY_TIME;
+            let read_len = if is_slow { self.read_len / 2 } else { self.read_len * 2 };
+            self.read_len = read_len.clamp(READ_MIN_LEN, READ_MAX_LEN);
         }
         Ok(())
     }
 
-    fn is_display_ready(&self) -> bool {
-        self.display.is_some_and(|number| !self.poller.ready(number).is_empty())
-    }
-
-    fn is_input_ready(&self, index: usize) -> bool {
-        let ready = self.poller.ready(SOCKET + 1 + index);
-        ready.intersects(INCOMING) && self.session.wants_input(index)
-    }
-
     fn is_socket_ready(&self) -> bool {
-        let is_incoming = self.poller.ready(SOCKET).intersects(INCOMING);
+        let is_incoming = self.poller.ready().intersects(INCOMING);
         is_incoming && self.ended.is_none() && self.session.wants_data()
     }
 
@@ -259,11 +224,11 @@ impl<S: StreamSession> Kernel<'_, S> {
         // If an input has unread data, the other descriptors are polled without waiting.
         let until = if self.is_any_ready() { Some(Instant::ZERO) } else { self.session.deadline() };
         loop {
-            let wake = self.poller.wait(&self.context.clock, until)?;
+            let wake = self.poller.wait_for_event(&self.context.clock, until)?;
             if self.is_urgent_ahead {
                 // Until the urgent mark is read, urgent events report urgent data that is already
                 // known.
-                self.poller.clear(SOCKET, PollFlags::PRI);
+                self.poller.clear(PollFlags::PRI);
             }
             // An event may concern a descriptor that the session does not need now, such as a
             // writable socket without pending output.
@@ -278,12 +243,12 @@ impl<S: StreamSession> Kernel<'_, S> {
 
     /// Returns whether any source is known to be ready.
     fn is_any_ready(&self) -> bool {
-        let socket = self.poller.ready(SOCKET);
+        let socket = self.poller.ready();
         (socket.contains(PollFlags::PRI) && !self.is_urgent_ahead)
             || self.is_socket_ready()
             || (socket.contains(PollFlags::OUT) && !self.session.output().is_empty())
-            || (0..self.inputs).any(|index| self.is_input_ready(index))
-            || (self.blocked_at.is_some() && self.is_display_ready())
+            || self.poller.has_input(self.session)
+            || self.poller.is_display_ready()
     }
 
     /// Writes all output that the socket accepts. Handles a connection that the remote host has
@@ -316,7 +281,7 @@ impl<S: StreamSession> Kernel<'_, S> {
                     self.delay_acknowledgments();
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.poller.clear(SOCKET, PollFlags::OUT);
+                    self.poller.clear(PollFlags::OUT);
                     return Ok(());
                 }
                 Err(error) => self.ended = Some(outcome_of(error)?),
@@ -349,7 +314,7 @@ impl<S: StreamSession> Kernel<'_, S> {
         let (count, delay) = match read_result {
             Ok(read_result) => read_result,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                self.poller.clear(SOCKET, PollFlags::IN | PollFlags::ERR);
+                self.poller.clear(PollFlags::IN | PollFlags::ERR);
                 return Ok(());
             }
             Err(error) => {
@@ -364,7 +329,7 @@ impl<S: StreamSession> Kernel<'_, S> {
         }
         // A short read has emptied the socket, unless it stopped at the urgent mark.
         if count < self.read_len && !self.is_urgent_ahead {
-            self.poller.clear(SOCKET, PollFlags::IN);
+            self.poller.clear(PollFlags::IN);
         }
         delay.into_iter().for_each(|delay| self.session.take_receive_delay(delay));
         let data = self.buffer.get(..count).unwrap_or_default();
@@ -391,10 +356,7 @@ impl<S: StreamSession> Kernel<'_, S> {
 
     /// Polls for further urgent data whose event arrived before the previous urgent mark was read.
     fn poll_urgent(&mut self) -> Result<()> {
-        let mut descriptors = [PollFd::new(&self.stream, PollFlags::PRI)];
-        wait(&mut descriptors, &self.context.clock, Some(Instant::ZERO))?;
-        let [descriptor] = descriptors;
-        if descriptor.revents().contains(PollFlags::PRI) {
+        if readiness::poll_now(&self.stream, PollFlags::PRI)?.contains(PollFlags::PRI) {
             self.is_urgent_ahead = true;
             self.session.urgent(true);
         }

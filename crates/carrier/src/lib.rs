@@ -23,6 +23,7 @@ mod packet_io;
 mod pins;
 mod route;
 mod serial_line;
+mod session_poller;
 mod station;
 mod stream_session;
 mod suites;

@@ -1,11 +1,12 @@
 //! Runs a session directly over a serial line: input is sent as it is typed, received bytes are
 //! displayed. The line has no network layer and no addresses.
 
+use super::session_poller::SessionPoller;
 use super::{CarrierStatus, EndedSession, EngineContext, Outcome, StreamSession};
 use anyhow::{Context, Result, bail};
 use net::meter::{Account, Counter, Work};
 use net::time::{Duration, Instant};
-use os::readiness::{self, PollFd, PollFlags};
+use os::readiness::PollFlags;
 use os::serial::{LineSettings, Serial};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
@@ -31,7 +32,8 @@ pub fn run_on_serial_line<S: StreamSession>(
 ) -> Result<EndedSession<S>> {
     let serial = Serial::open_with(device, settings)?;
     let buffer = vec![0; READ_LEN];
-    let mut driver = Driver { serial, session, context, buffer, quiet_until: None };
+    let poller = SessionPoller::for_device(serial.as_fd(), &session)?;
+    let mut driver = Driver { serial, session, context, buffer, poller, quiet_until: None };
     // A line has no address.
     let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     driver.session.set_remote_address(address);
@@ -45,6 +47,7 @@ struct Driver<'a, S> {
     session: S,
     context: &'a mut EngineContext,
     buffer: Vec<u8>,
+    poller: SessionPoller,
     /// Time at which the session ends if no more data arrives.
     quiet_until: Option<Instant>,
 }
@@ -100,32 +103,25 @@ impl<S: StreamSession> Driver<'_, S> {
         let mut line_events = PollFlags::empty();
         line_events.set(PollFlags::IN, self.session.wants_data());
         line_events.set(PollFlags::OUT, !self.session.output().is_empty());
-        let display = self.session.display().filter(|_| self.session.is_display_full());
-        let display = display.map(|display| PollFd::from_borrowed_fd(display, PollFlags::OUT));
-        let wanted_inputs = self.session.inputs().into_iter().enumerate();
-        let wanted_inputs: Vec<_> =
-            wanted_inputs.filter(|(index, _)| self.session.wants_input(*index)).collect();
-        let inputs =
-            wanted_inputs.iter().map(|(_, fd)| PollFd::from_borrowed_fd(*fd, PollFlags::IN));
-        let line = PollFd::from_borrowed_fd(self.serial.as_fd(), line_events);
+        self.poller.set_device_events(self.serial.as_fd(), line_events)?;
         // The loop calls the session after each wait, and the session then writes to its display. A
         // writable display therefore only needs to end the wait.
-        let mut descriptors: Vec<_> = std::iter::once(line).chain(inputs).chain(display).collect();
+        self.poller.watch_display(&self.session)?;
         let until = self.session.deadline().into_iter().chain(self.quiet_until).min();
         let previous_account = self.context.meter.enter(Account::Outside);
-        let wait_result = readiness::wait(&mut descriptors, &self.context.clock, until);
+        let clock = &self.context.clock;
+        let wait_result = self.poller.wait_for_device(clock, until, &self.session, true);
         self.context.meter.enter(previous_account);
         self.context.meter.count(Counter::Wakeups);
         wait_result?;
-        let mut is_ready = descriptors.iter().map(|fd| !fd.revents().is_empty());
-        let is_line_ready = is_ready.next().unwrap_or(false);
-        let ready = wanted_inputs.iter().zip(is_ready).filter(|(_, is_ready)| *is_ready);
-        let ready: Vec<_> = ready.map(|((index, _), _)| *index).collect();
-        if is_line_ready {
+        if !self.poller.ready().is_empty() {
             self.read()?;
         }
-        for index in ready {
-            self.session.take_input(index, &mut self.context.cx())?;
+        for index in 0..self.poller.inputs() {
+            if self.poller.is_input_ready(index, &self.session) {
+                self.session.take_input(index, &mut self.context.cx())?;
+                self.poller.input_taken(index, &self.session);
+            }
         }
         Ok(())
     }

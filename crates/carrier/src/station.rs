@@ -10,6 +10,7 @@ use super::attachment::{Attachment, Device};
 use super::local_addresses::LocalAddresses;
 use super::open_route::{attach_tun, open};
 use super::outcome::Failures;
+use super::session_poller::SessionPoller;
 use super::{CarrierStatus, EndedSession, EngineContext, Outcome, Route, StreamSession, packet_io};
 use anyhow::{Context, Result, bail};
 use net::Cx;
@@ -21,7 +22,7 @@ use net::station::{
 };
 use net::time::Instant;
 use net::transport::tcp::{Acknowledgment, CloseReason, Profile, ReceiveWindow, SendLimit};
-use os::readiness::{PollFlags, Poller, Wake};
+use os::readiness::PollFlags;
 use os::tun::Tun;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -54,19 +55,8 @@ struct Driver<'a, S: StreamSession> {
     buffer: Vec<u8>,
     /// Bytes from the link that the device has not accepted yet.
     unwritten: Vec<u8>,
-    /// Readiness of the device, followed by the session's inputs and its display.
-    poller: Poller,
-    inputs: usize,
-    /// Index of the session's display among the watched descriptors. The display is watched while
-    /// it is full.
-    display: Option<usize>,
-    is_display_watched: bool,
-    /// Events that the device is watched for.
-    watched: PollFlags,
+    poller: SessionPoller,
 }
-
-/// Index of the device among the watched descriptors.
-const DEVICE: usize = 0;
 
 pub(super) fn run<S: StreamSession>(
     session: S,
@@ -110,8 +100,7 @@ fn run_on<S: StreamSession>(
     }
     let remote = *addresses.first().context("no address to connect to")?;
     let local = station.layers.internet.source_for(remote.ip());
-    let (mut poller, inputs) = watch(&device, &session)?;
-    let display = session.display().map(|_| poller.reserve());
+    let poller = SessionPoller::for_device(device.as_fd(), &session)?;
     let driver = Driver {
         station,
         scheduler: Scheduler::default(),
@@ -121,27 +110,8 @@ fn run_on<S: StreamSession>(
         buffer: vec![0; 65_536],
         unwritten: Vec::new(),
         poller,
-        inputs,
-        display,
-        is_display_watched: false,
-        watched: PollFlags::IN,
     };
     driver.connect_and_run(addresses, timeout)
-}
-
-/// Watches the device and the session's inputs; returns the number of inputs.
-///
-/// A terminal is watched edge-triggered, because a poll of the terminal would wait for the thread
-/// that feeds it. The device is watched level-triggered, because the driver may leave packets in
-/// the device.
-fn watch<S: StreamSession>(device: &Device, session: &S) -> Result<(Poller, usize)> {
-    let mut poller = Poller::new()?;
-    poller.watch_level(device.as_fd(), PollFlags::IN).context("cannot watch the device")?;
-    let inputs = session.inputs();
-    for input in &inputs {
-        poller.watch(*input, PollFlags::IN).context("cannot watch an input of the session")?;
-    }
-    Ok((poller, inputs.len()))
 }
 
 /// Binds a session to the connection that `opening` describes.
@@ -435,20 +405,7 @@ impl<S: StreamSession> Driver<'_, S> {
         if was_full && !is_full {
             self.tcp_app.notice();
         }
-        let display = self.display.zip(self.tcp_app.stream.display());
-        if let Some((number, display)) = display {
-            if is_full && (!self.is_display_watched || self.is_display_ready()) {
-                self.poller.watch_once(number, display, PollFlags::OUT)?;
-            } else if !is_full && self.is_display_watched {
-                self.poller.unwatch(number, display)?;
-            }
-        }
-        self.is_display_watched = is_full;
-        Ok(())
-    }
-
-    fn is_display_ready(&self) -> bool {
-        self.display.is_some_and(|number| !self.poller.ready(number).is_empty())
+        self.poller.watch_display(&self.tcp_app.stream)
     }
 
     fn report_status(&mut self) -> Result<()> {
@@ -501,57 +458,25 @@ impl<S: StreamSession> Driver<'_, S> {
         if !self.unwritten.is_empty() || self.is_device_full() {
             device_events |= PollFlags::OUT;
         }
-        if device_events != self.watched {
-            self.poller.set_events(DEVICE, self.device.as_fd(), device_events)?;
-            self.watched = device_events;
-        }
+        self.poller.set_device_events(self.device.as_fd(), device_events)?;
         let previous_account = self.context.meter.enter(Account::Outside);
-        let wait_result = self.wait_until_ready(until, is_local_input_wanted);
+        let clock = &self.context.clock;
+        let stream = &self.tcp_app.stream;
+        let wait_result = self.poller.wait_for_device(clock, until, stream, is_local_input_wanted);
         self.context.meter.enter(previous_account);
         self.context.meter.count(Counter::Wakeups);
         wait_result?;
-        if !self.poller.ready(DEVICE).is_empty() {
+        if !self.poller.ready().is_empty() {
             self.read()?;
         }
-        for index in 0..self.inputs {
-            if is_local_input_wanted && self.has_input(index) {
+        for index in 0..self.poller.inputs() {
+            if is_local_input_wanted && self.poller.is_input_ready(index, &self.tcp_app.stream) {
                 self.tcp_app.stream.take_input(index, &mut self.context.cx())?;
                 self.tcp_app.notice();
-                if !self.tcp_app.stream.has_more_input(index) {
-                    self.poller.clear(DEVICE + 1 + index, PollFlags::IN);
-                }
+                self.poller.input_taken(index, &self.tcp_app.stream);
             }
         }
         Ok(())
-    }
-
-    /// Waits until a wanted descriptor is ready.
-    fn wait_until_ready(
-        &mut self,
-        until: Option<Instant>,
-        is_local_input_wanted: bool,
-    ) -> Result<()> {
-        let has_input = |driver: &Self| {
-            is_local_input_wanted && (0..driver.inputs).any(|index| driver.has_input(index))
-        };
-        // If an input has unread data, the device is polled without waiting.
-        let until = if has_input(self) { Some(Instant::ZERO) } else { until };
-        self.poller.clear(DEVICE, PollFlags::all());
-        loop {
-            let wake = self.poller.wait(&self.context.clock, until)?;
-            // An event may concern a descriptor that the session does not need now.
-            let is_ready = !self.poller.ready(DEVICE).is_empty()
-                || has_input(self)
-                || (self.is_display_watched && self.is_display_ready());
-            if wake == Wake::Deadline || is_ready {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Returns whether an input has data that the session accepts now.
-    fn has_input(&self, index: usize) -> bool {
-        !self.poller.ready(DEVICE + 1 + index).is_empty() && self.tcp_app.stream.wants_input(index)
     }
 
     /// Returns whether packets are queued because the device is full.

@@ -28,6 +28,10 @@ pub mod driver;
 mod dual_stack_tests;
 pub mod entropy;
 #[cfg(target_os = "linux")]
+mod epoll;
+#[cfg(target_os = "linux")]
+pub mod executor;
+#[cfg(target_os = "linux")]
 pub mod fs_credentials;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub mod heap;
@@ -86,9 +90,18 @@ pub mod veth;
 pub mod vnet;
 #[cfg(target_os = "linux")]
 pub mod wait_strategy;
+#[cfg(target_os = "linux")]
+pub mod wakeup;
 
+use net::time::Duration;
+use rustix::event::Timespec;
 use rustix::io::Errno;
 use std::io;
+
+fn timespec(time: Duration) -> Timespec {
+    let tv_sec = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+    Timespec { tv_sec, tv_nsec: time.subsec_nanos().into() }
+}
 
 /// Runs `call`, and repeats it if a signal interrupts it. Converts EAGAIN into `None`.
 fn unless_blocked(mut call: impl FnMut() -> Result<usize, Errno>) -> io::Result<Option<usize>> {

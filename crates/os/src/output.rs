@@ -6,10 +6,9 @@
 //! refuses that (no `/proc`, or a terminal of another user), a poll precedes each write, and the
 //! write is so short that a writable descriptor takes all of it.
 
+use crate::readiness::{self, PollFd, PollFlags};
 use crate::unless_blocked;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
-use rustix::io::Errno;
 use rustix::termios::isatty;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -95,18 +94,8 @@ impl Output {
     ///
     /// Returns the error of `poll(2)`.
     pub fn wait_for_room(&self, limit: Option<Duration>) -> io::Result<bool> {
-        let limit = limit.map(|limit| Timespec {
-            tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: limit.subsec_nanos().into(),
-        });
         let mut room = [PollFd::new(&self.descriptor, PollFlags::OUT)];
-        loop {
-            match poll(&mut room, limit.as_ref()) {
-                Ok(ready) => return Ok(ready > 0),
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        Ok(readiness::wait_for(&mut room, limit)? > 0)
     }
 
     fn has_room(&self) -> io::Result<bool> {

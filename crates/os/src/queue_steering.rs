@@ -22,12 +22,11 @@
 //! would not benefit: every call of the program takes the lock of the host, so a second queue would
 //! wait for the first. A program that can use several processors creates a driver for each.
 
+use crate::wakeup::Wakeup;
 use net::station::Misdelivered;
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -47,8 +46,8 @@ pub struct QueueSteering {
 #[derive(Debug)]
 struct HandoverQueue {
     packets: Mutex<VecDeque<Misdelivered>>,
-    /// An eventfd that is readable while packets are waiting.
-    wakeup_fd: OwnedFd,
+    /// Signaled while packets are waiting.
+    wakeup: Wakeup,
     is_signaled: AtomicBool,
 }
 
@@ -117,14 +116,14 @@ impl QueueSteering {
 /// The eventfd, which is readable while packets are waiting.
 impl AsFd for QueueSteering {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.own.wakeup_fd.as_fd()
+        self.own.wakeup.as_fd()
     }
 }
 
 impl HandoverQueue {
     fn new() -> io::Result<Self> {
-        let wakeup_fd = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Self { packets: Mutex::default(), wakeup_fd, is_signaled: AtomicBool::new(false) })
+        let wakeup = Wakeup::new()?;
+        Ok(Self { packets: Mutex::default(), wakeup, is_signaled: AtomicBool::new(false) })
     }
 
     fn packets(&self) -> MutexGuard<'_, VecDeque<Misdelivered>> {
@@ -134,9 +133,7 @@ impl HandoverQueue {
 
     fn signal(&self) {
         if !self.is_signaled.swap(true, Ordering::AcqRel) {
-            // The write fails only if the counter is full, and then the eventfd is readable
-            // already.
-            _ = rustix::io::write(&self.wakeup_fd, &1_u64.to_ne_bytes());
+            self.wakeup.signal();
         }
     }
 
@@ -145,8 +142,7 @@ impl HandoverQueue {
     /// between the two steps would set both, the read would reset the eventfd, and the flag that
     /// stays set would suppress further wake-ups.
     fn reset(&self) {
-        let read = rustix::io::read(&self.wakeup_fd, &mut [0; 8]);
-        debug_assert!(matches!(read, Ok(_) | Err(Errno::AGAIN)), "{read:?}");
+        self.wakeup.reset();
         self.is_signaled.store(false, Ordering::Release);
     }
 }

@@ -4,19 +4,20 @@
 //! here for a packet, a key or that deadline, and then calls the engines that have something to do.
 
 use crate::clock::Monotonic;
+#[cfg(target_os = "linux")]
+use crate::epoll::{Epoll, Events};
+use crate::timespec;
 use net::Instant;
 use net::time::Duration;
 #[cfg(target_os = "linux")]
-use rustix::event::epoll;
+use rustix::event::epoll::EventFlags;
+use rustix::event::poll;
 pub use rustix::event::{PollFd, PollFlags};
-use rustix::event::{Timespec, poll};
 use rustix::io::Errno;
 use std::io;
-#[cfg(target_os = "linux")]
-use std::mem::MaybeUninit;
 use std::net::{TcpListener, TcpStream};
 use std::ops::Deref;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -55,6 +56,35 @@ pub fn wait(
     }
 }
 
+/// Returns the events of `wanted` that `descriptor` has now, with hang-ups and errors. Does not
+/// wait.
+///
+/// # Errors
+///
+/// Returns the error of `ppoll(2)`.
+pub fn poll_now(descriptor: impl AsFd, wanted: PollFlags) -> io::Result<PollFlags> {
+    let mut descriptors = [PollFd::new(&descriptor, wanted)];
+    wait_for(&mut descriptors, Some(Duration::ZERO))?;
+    let [descriptor] = descriptors;
+    Ok(descriptor.revents())
+}
+
+/// Waits until a descriptor is ready, at most for `limit`. A signal starts the wait again. Returns
+/// the number of ready descriptors.
+pub(crate) fn wait_for(
+    descriptors: &mut [PollFd<'_>],
+    limit: Option<Duration>,
+) -> io::Result<usize> {
+    let limit = limit.map(timespec);
+    loop {
+        match poll(descriptors, limit.as_ref()) {
+            Ok(ready) => return Ok(ready),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
 /// An edge-triggered poller based on epoll(7). The poller caches readiness, so the kernel is not
 /// queried before every read. Such a query of a terminal would wait for the kernel thread that
 /// fills its input buffer.
@@ -64,8 +94,9 @@ pub fn wait(
 #[derive(Debug)]
 #[cfg(target_os = "linux")]
 pub struct Poller {
-    epoll: OwnedFd,
-    ready: Vec<PollFlags>,
+    epoll: Epoll<()>,
+    /// Memory for the events of one wait.
+    events: Events,
 }
 
 #[cfg(target_os = "linux")]
@@ -76,8 +107,7 @@ impl Poller {
     ///
     /// Returns an error if no descriptors are left.
     pub fn new() -> io::Result<Self> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        Ok(Self { epoll, ready: Vec::new() })
+        Ok(Self { epoll: Epoll::new()?, events: Events::with_capacity(EVENTS_PER_CALL_MAX) })
     }
 
     /// Watches `descriptor`, which must stay open, for the events `wanted`: IN, OUT and PRI.
@@ -88,7 +118,7 @@ impl Poller {
     ///
     /// Returns an error if no memory is left.
     pub fn watch(&mut self, descriptor: BorrowedFd<'_>, wanted: PollFlags) -> io::Result<usize> {
-        self.add(descriptor, flags_for(wanted) | epoll::EventFlags::ET)
+        self.add(descriptor, flags_for(wanted) | EventFlags::ET)
     }
 
     /// Watches `descriptor` like [`Self::watch`], but level-triggered: each wait reports it while
@@ -109,8 +139,7 @@ impl Poller {
     /// Returns a number for a descriptor that is watched only occasionally, with
     /// [`Self::watch_once`].
     pub fn reserve(&mut self) -> usize {
-        self.ready.push(PollFlags::empty());
-        self.ready.len() - 1
+        self.epoll.reserve(())
     }
 
     /// Watches `descriptor` once for the events `wanted`, under a number returned by
@@ -127,14 +156,11 @@ impl Poller {
         wanted: PollFlags,
     ) -> io::Result<()> {
         self.clear(number, PollFlags::all());
-        let data = epoll::EventData::new_u64(number as u64);
-        let flags = flags_for(wanted) | epoll::EventFlags::ONESHOT;
-        match epoll::add(&self.epoll, descriptor, data, flags) {
-            Err(Errno::EXIST) => Ok(epoll::modify(&self.epoll, descriptor, data, flags)?),
+        let flags = flags_for(wanted) | EventFlags::ONESHOT;
+        match self.epoll.add(number, descriptor, flags) {
+            Err(Errno::EXIST) => Ok(self.epoll.modify(number, descriptor, flags)?),
             Err(Errno::PERM) => {
-                if let Some(ready) = self.ready.get_mut(number) {
-                    *ready = ALWAYS_READY;
-                }
+                self.epoll.set_always_ready(number);
                 Ok(())
             }
             added => Ok(added?),
@@ -148,7 +174,7 @@ impl Poller {
     /// Returns EBADF if the descriptor is not open.
     pub fn unwatch(&mut self, number: usize, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         self.clear(number, PollFlags::all());
-        match epoll::delete(&self.epoll, descriptor) {
+        match self.epoll.delete(descriptor) {
             // A descriptor that epoll does not support was not registered.
             Err(Errno::NOENT | Errno::PERM) => Ok(()),
             deleted => Ok(deleted?),
@@ -166,33 +192,43 @@ impl Poller {
         descriptor: BorrowedFd<'_>,
         wanted: PollFlags,
     ) -> io::Result<()> {
-        let data = epoll::EventData::new_u64(number as u64);
-        Ok(epoll::modify(&self.epoll, descriptor, data, flags_for(wanted))?)
+        Ok(self.epoll.modify(number, descriptor, flags_for(wanted))?)
     }
 
-    fn add(&mut self, descriptor: BorrowedFd<'_>, flags: epoll::EventFlags) -> io::Result<usize> {
-        let number = self.ready.len();
-        let data = epoll::EventData::new_u64(number as u64);
-        let ready = match epoll::add(&self.epoll, descriptor, data, flags) {
-            Ok(()) => PollFlags::empty(),
-            Err(Errno::PERM) => ALWAYS_READY,
-            Err(error) => return Err(error.into()),
-        };
-        self.ready.push(ready);
+    fn add(&mut self, descriptor: BorrowedFd<'_>, flags: EventFlags) -> io::Result<usize> {
+        let number = self.epoll.reserve(());
+        match self.epoll.add(number, descriptor, flags) {
+            Ok(()) => {}
+            Err(Errno::PERM) => self.epoll.set_always_ready(number),
+            Err(error) => {
+                self.epoll.release(number);
+                return Err(error.into());
+            }
+        }
         Ok(number)
     }
 
     /// Returns the cached readiness of a descriptor.
     #[must_use]
     pub fn ready(&self, number: usize) -> PollFlags {
-        self.ready.get(number).copied().unwrap_or(PollFlags::empty())
+        let events = self.epoll.ready(number);
+        let mut ready = PollFlags::empty();
+        for (poll, flag) in POLL_TO_EPOLL.into_iter().chain(HANGUP_FLAGS) {
+            if events.contains(flag) {
+                ready.insert(poll);
+            }
+        }
+        ready
     }
 
     /// Clears the readiness of a descriptor for `flags`, until the next event. A hang-up is kept.
     pub fn clear(&mut self, number: usize, flags: PollFlags) {
-        if let Some(ready) = self.ready.get_mut(number).filter(|ready| **ready != ALWAYS_READY) {
-            ready.remove(flags.difference(PollFlags::HUP));
+        let mut events = EventFlags::empty();
+        for (poll, flag) in POLL_TO_EPOLL {
+            events.set(flag, flags.contains(poll));
         }
+        events.set(EventFlags::ERR, flags.contains(PollFlags::ERR));
+        self.epoll.clear(number, events);
     }
 
     /// Waits for events, or until `clock` reaches `until`; without a deadline, indefinitely. A
@@ -202,7 +238,6 @@ impl Poller {
     ///
     /// Returns the error of `ppoll(2)` or `epoll_wait(2)`.
     pub fn wait(&mut self, clock: &Monotonic, until: Option<Instant>) -> io::Result<Wake> {
-        let mut room = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS_PER_CALL_MAX];
         // The timeout of `epoll_wait` is in milliseconds, that of `ppoll` in nanoseconds. Only the
         // last millisecond before the deadline needs both calls; a wait that ends earlier takes one
         // call.
@@ -218,10 +253,10 @@ impl Poller {
             {
                 return Ok(Wake::Deadline);
             }
-            match epoll::wait(&self.epoll, &mut room, millis.map(timespec).as_ref()) {
-                Ok(([], _)) if remaining == Some(Duration::ZERO) => return Ok(Wake::Deadline),
-                Ok(([], _)) | Err(Errno::INTR) => {}
-                Ok((events, _)) => break self.record_readiness(events),
+            match self.epoll.wait(&mut self.events, millis) {
+                Ok(()) if self.events.len() > 0 => break self.record_readiness(),
+                Ok(()) if remaining == Some(Duration::ZERO) => return Ok(Wake::Deadline),
+                Ok(()) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
         };
@@ -238,27 +273,20 @@ impl Poller {
         }
     }
 
-    /// Caches the readiness in `events`; returns the number of events.
-    fn record_readiness(&mut self, events: &[epoll::Event]) -> usize {
-        for event in events {
-            let number = event.data.u64();
-            let flags = event.flags;
-            let number = usize::try_from(number).unwrap_or(usize::MAX);
-            let Some(ready) = self.ready.get_mut(number) else { continue };
-            for (poll, flag) in POLL_TO_EPOLL.into_iter().chain(HANGUP_FLAGS) {
-                if flags.contains(flag) {
-                    ready.insert(poll);
-                }
-            }
+    /// Caches the readiness in the events; returns the number of events.
+    fn record_readiness(&mut self) -> usize {
+        let count = self.events.len();
+        for event in self.events.drain() {
+            self.epoll.record(&event);
         }
-        events.len()
+        count
     }
 }
 
 /// Converts `wanted` to epoll flags; EPOLLRDHUP is always included.
 #[cfg(target_os = "linux")]
-fn flags_for(wanted: PollFlags) -> epoll::EventFlags {
-    let mut flags = epoll::EventFlags::RDHUP;
+fn flags_for(wanted: PollFlags) -> EventFlags {
+    let mut flags = EventFlags::RDHUP;
     for (poll, flag) in POLL_TO_EPOLL {
         flags.set(flag, wanted.contains(poll));
     }
@@ -269,24 +297,20 @@ fn flags_for(wanted: PollFlags) -> epoll::EventFlags {
 #[cfg(target_os = "linux")]
 const EVENTS_PER_CALL_MAX: usize = 16;
 
-/// Readiness of a descriptor that cannot be watched.
 #[cfg(target_os = "linux")]
-const ALWAYS_READY: PollFlags = PollFlags::IN.union(PollFlags::OUT).union(PollFlags::NVAL);
-
-#[cfg(target_os = "linux")]
-const POLL_TO_EPOLL: [(PollFlags, epoll::EventFlags); 3] = [
-    (PollFlags::IN, epoll::EventFlags::IN),
-    (PollFlags::OUT, epoll::EventFlags::OUT),
-    (PollFlags::PRI, epoll::EventFlags::PRI),
+const POLL_TO_EPOLL: [(PollFlags, EventFlags); 3] = [
+    (PollFlags::IN, EventFlags::IN),
+    (PollFlags::OUT, EventFlags::OUT),
+    (PollFlags::PRI, EventFlags::PRI),
 ];
 
 /// The peer's shutdown of its sending side counts as a hang-up too: it may arrive with the last
 /// data.
 #[cfg(target_os = "linux")]
-const HANGUP_FLAGS: [(PollFlags, epoll::EventFlags); 3] = [
-    (PollFlags::HUP, epoll::EventFlags::RDHUP),
-    (PollFlags::HUP, epoll::EventFlags::HUP),
-    (PollFlags::ERR, epoll::EventFlags::ERR),
+const HANGUP_FLAGS: [(PollFlags, EventFlags); 3] = [
+    (PollFlags::HUP, EventFlags::RDHUP),
+    (PollFlags::HUP, EventFlags::HUP),
+    (PollFlags::ERR, EventFlags::ERR),
 ];
 
 /// An object that owns its descriptor.
@@ -390,15 +414,9 @@ impl Watched {
     }
 }
 
-fn timespec(time: Duration) -> Timespec {
-    let tv_sec = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
-    Timespec { tv_sec, tv_nsec: time.subsec_nanos().into() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
 
     #[test]

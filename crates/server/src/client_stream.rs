@@ -5,7 +5,7 @@
 //! without blocking. A kernel socket is used directly and supports urgent data; the other streams
 //! have a buffer in each direction.
 
-use super::descriptor::{Descriptor, EventLoop};
+use os::executor::{Descriptor, EventLoop};
 use os::socket;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown};

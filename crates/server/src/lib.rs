@@ -5,8 +5,7 @@
 //! (`client_stream`) and a program on a pseudo-terminal (`program`). With a user file, a login
 //! prompt comes first (`login_prompt`, `users`). Admission control limits the number of sessions
 //! and the rate of password checks (`admission`). One thread runs the listeners and everything else
-//! on tokio, except cleartext logins on kernel sockets, which run on a second thread (`executor`).
-//! `descriptor` lets a session run on either thread.
+//! on tokio, except cleartext logins on kernel sockets, which run on a second thread ([`os::executor`]).
 
 mod admission;
 mod certificate;
@@ -14,9 +13,7 @@ mod check;
 mod client_stream;
 mod configuration;
 mod console;
-mod descriptor;
 pub mod examples;
-mod executor;
 mod fair_queue;
 mod flags;
 mod ftp;

@@ -3,8 +3,6 @@
 use super::admission::Admission;
 use super::configuration::{Configuration, File};
 use super::console::ConsoleFile;
-use super::descriptor::EventLoop;
-use super::executor::{self, Executor};
 use super::fair_queue::{FairQueue, PASSWORD_CHECKS};
 use super::flags::Flags;
 use super::log::Log;
@@ -15,6 +13,7 @@ use anyhow::{Result, bail};
 use carrier::meters::MeterRegistry;
 use carrier::{BorrowedContext, EngineContext, Route};
 use net::meter::{Account, Counter};
+use os::executor::{EventLoop, Executor, WaitObserver};
 use std::cell::RefCell;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,6 +21,10 @@ use tokio::runtime::Handle;
 
 /// Size of the read buffer, which all sessions of a thread share: they read one at a time.
 const SCRATCH_LEN: usize = 64 * 1024;
+/// Environment variable that, if set, makes all sessions run on tokio, to measure the gain of the
+/// executor.
+const TOKIO_VARIABLE: &str = "PLUMB_SESSIONS_ON_TOKIO";
+
 /// Service behind the login listeners.
 pub(crate) enum Service {
     /// No login listeners; the server serves only serial consoles.
@@ -94,15 +97,15 @@ impl LoginServer {
     /// starts their thread.
     pub(crate) fn open(login_state: LoginState, registry: &Arc<MeterRegistry>) -> Result<Self> {
         let login_state = Arc::new(login_state);
-        let has_executor =
-            login_state.via == Route::Kernel && !login_state.configuration.listen.is_empty();
+        let has_executor = login_state.via == Route::Kernel
+            && !login_state.configuration.listen.is_empty()
+            && std::env::var_os(TOKIO_VARIABLE).is_none();
         let engine = EngineContext::published(registry, "logins")?;
-        let mut login_server = Self::new(Arc::clone(&login_state), engine, EventLoop::Tokio);
+        let mut login_server = Self::new(Arc::clone(&login_state), engine, EventLoop::tokio());
         if has_executor {
             let engine = EngineContext::published(registry, "logins in cleartext")?;
-            let share =
-                move |registry| Self::new(login_state, engine, EventLoop::Executor(registry));
-            login_server.executor = Some(Executor::start(Handle::current(), share)?);
+            let share = move |event_loop| Self::new(login_state, engine, event_loop);
+            login_server.executor = Some(Executor::start("sessions", Handle::current(), share)?);
         }
         Ok(login_server)
     }
@@ -121,7 +124,7 @@ impl LoginServer {
     /// Counts the wakeup of a task that runs on tokio. The executor counts the wakeups of its own
     /// tasks.
     pub(crate) fn count_wakeup(&self) {
-        if matches!(self.event_loop, EventLoop::Tokio) {
+        if self.event_loop.is_tokio() {
             self.engine.borrow_mut().meter.count(Counter::Wakeups);
         }
     }
@@ -133,7 +136,7 @@ impl Metered for LoginServer {
     }
 }
 
-impl executor::Shared for LoginServer {
+impl WaitObserver for LoginServer {
     fn before_wait(&self) {
         self.engine.borrow_mut().meter.enter(Account::Outside);
     }

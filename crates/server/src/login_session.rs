@@ -19,7 +19,6 @@ mod password_check;
 mod window_size;
 
 use super::client_stream::{ClientStream, Ready};
-use super::descriptor::{Descriptor, Timer};
 use super::login_prompt::LoginPrompt;
 use super::login_server::LoginServer;
 use super::program::{self, Client, RunningProgram};
@@ -27,6 +26,7 @@ use super::session_end::SessionEnd;
 use super::start_tls_policy::StartTls;
 use anyhow::{Context, Result};
 use go_ahead::GoAhead;
+use os::executor::{Descriptor, Timer};
 use os::pty::{ControlCharacters, OUTPUT_FLUSHED, PtyProgram};
 use os::tty::WindowSize;
 use os::utmp::Entry;

@@ -4,7 +4,7 @@
 //! statistics.
 
 use os::host::{self, Host};
-use rustix::event::{PollFd, PollFlags, Timespec};
+use os::readiness::{self, PollFlags};
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -76,12 +76,9 @@ impl TcpConnection {
     /// yet. The user-space TCP reports the end only on reading.
     pub(super) fn has_ended(&self) -> bool {
         let Self::Kernel(stream) = self else { return false };
-        let mut poll_fds = [PollFd::new(stream, PollFlags::RDHUP)];
         let ends = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         // If `poll` fails, the connection is assumed to be open.
-        rustix::event::poll(&mut poll_fds, Some(&now))
-            .is_ok_and(|_| poll_fds.iter().any(|poll_fd| poll_fd.revents().intersects(ends)))
+        readiness::poll_now(stream, PollFlags::RDHUP).is_ok_and(|events| events.intersects(ends))
     }
 
     /// Returns whether the peer has acknowledged all written data, even if the connection has ended

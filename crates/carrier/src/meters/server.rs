@@ -8,10 +8,11 @@
 use super::meter_report::Readings;
 use super::registry::MeterRegistry;
 use super::socket_path;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use os::clock::Monotonic;
+use os::readiness::{self, PollFd, PollFlags};
+use os::wakeup::Wakeup;
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ const STACK_BYTES: usize = 512 * 1024;
 #[derive(Debug)]
 pub struct MeterServer {
     path: PathBuf,
-    stop_event: Arc<OwnedFd>,
+    stop_event: Arc<Wakeup>,
 }
 
 impl MeterServer {
@@ -47,7 +48,7 @@ impl MeterServer {
     fn open_in(directories: &[PathBuf], registry: &Arc<MeterRegistry>) -> io::Result<Self> {
         let directory = socket_path::create_private(directories)?;
         let (listener, path) = socket_path::listen(&directory, std::process::id())?;
-        let stop_event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let stop_event = Arc::new(Wakeup::new()?);
         let server = Self { path, stop_event: Arc::clone(&stop_event) };
         listener.set_nonblocking(true)?;
         let registry = Arc::clone(registry);
@@ -61,22 +62,21 @@ impl Drop for MeterServer {
     fn drop(&mut self) {
         _ = fs::remove_file(&self.path);
         // The thread is not joined, because a client may be slow to read.
-        _ = rustix::io::write(&*self.stop_event, &1_u64.to_ne_bytes());
+        self.stop_event.signal();
     }
 }
 
 /// Answers clients one after the other until `stop_event` is signaled.
-fn serve_clients(listener: &UnixListener, stop_event: &OwnedFd, registry: &MeterRegistry) {
+fn serve_clients(listener: &UnixListener, stop_event: &Wakeup, registry: &MeterRegistry) {
     let mut readings = Readings::default();
+    let clock = Monotonic::start();
     loop {
         let mut descriptors =
             [PollFd::new(listener, PollFlags::IN), PollFd::new(stop_event, PollFlags::IN)];
-        let ready = match poll(&mut descriptors, None) {
-            Ok(_) => descriptors.map(|descriptor| !descriptor.revents().is_empty()),
-            Err(rustix::io::Errno::INTR) => continue,
-            Err(_) => return,
-        };
-        match ready {
+        if readiness::wait(&mut descriptors, &clock, None).is_err() {
+            return;
+        }
+        match descriptors.map(|descriptor| !descriptor.revents().is_empty()) {
             [_, true] => return,
             [true, _] => match listener.accept() {
                 // Ignored: the client has gone or is too slow.

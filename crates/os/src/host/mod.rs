@@ -29,6 +29,7 @@ use crate::clock;
 use crate::device::Device;
 use crate::driver::Driver;
 use crate::entropy;
+use crate::readiness::{self, Registered};
 use crate::wait_strategy::Wait;
 use net::link::{Datagram, Ethernet, Link};
 use net::meter::{Account, Clock, CounterBlock, Meter};
@@ -47,7 +48,6 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Poll, Waker};
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 use tokio::task::coop;
 use wait_list::WaitList;
@@ -180,8 +180,7 @@ impl Host {
         // The removal of the device is reported as an error, not as a packet, so wait for errors
         // too.
         let interest = Interest::READABLE | Interest::WRITABLE | Interest::ERROR;
-        // SAFETY: an `OwnedFd` returns the same descriptor every time, and closes it when dropped.
-        let watched = unsafe { AsyncFd::register_with_interest(watched, interest) }?;
+        let watched = readiness::register(watched, interest)?;
         let state = State {
             driver,
             connections: HashMap::new(),
@@ -517,7 +516,7 @@ impl Drop for HostTask {
 }
 
 /// Task of the host: reads the device and runs timers as long as a handle of the host exists.
-async fn run_host(host: HostTask, device: AsyncFd<OwnedFd>, earlier_deadline: Arc<Notify>) {
+async fn run_host(host: HostTask, device: Registered<OwnedFd>, earlier_deadline: Arc<Notify>) {
     loop {
         let Some(shared) = host.0.upgrade() else { return };
         let (turn, pause, pending_wakes) = {
@@ -551,7 +550,7 @@ struct Pause {
 }
 
 /// Waits until the device is ready, a timer is due, or an earlier timer is set.
-async fn wait(device: &AsyncFd<OwnedFd>, earlier_deadline: &Notify, pause: Pause) {
+async fn wait(device: &Registered<OwnedFd>, earlier_deadline: &Notify, pause: Pause) {
     let timer_due = async {
         match pause.sleeps_for {
             Some(time) => tokio::time::sleep(time).await,

@@ -1,8 +1,8 @@
 //! The local end: keyboard (standard input), display (standard output) and the size of the window.
 
 use os::output::Output;
+use os::readiness::{self, PollFlags};
 use os::tty::{RawMode, RawModeError, WindowChanges, WindowSize};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -114,7 +114,9 @@ impl Keyboard {
         let stdin = rustix::stdio::stdin();
         // Other processes share the standard input, so it stays in blocking mode. It is polled
         // first if no event has reported it as readable.
-        if std::mem::take(&mut self.may_have_more) && !is_readable(stdin)? {
+        if std::mem::take(&mut self.may_have_more)
+            && readiness::poll_now(stdin, PollFlags::IN)?.is_empty()
+        {
             return Ok(Read::Nothing);
         }
         loop {
@@ -150,15 +152,6 @@ impl Keyboard {
     /// Returns the new window size if it has changed.
     pub(super) fn new_window(&self) -> Option<WindowSize> {
         self.changes.as_ref().filter(|changes| changes.take()).and_then(|_| window())
-    }
-}
-
-fn is_readable(stdin: BorrowedFd<'_>) -> io::Result<bool> {
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    match poll(&mut [PollFd::from_borrowed_fd(stdin, PollFlags::IN)], Some(&now)) {
-        Ok(ready) => Ok(ready > 0),
-        Err(Errno::INTR) => Ok(false),
-        Err(error) => Err(error.into()),
     }
 }
 
