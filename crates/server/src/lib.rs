@@ -7,12 +7,16 @@
 //! and the rate of password checks (`admission`). One thread runs the listeners and everything else
 //! on tokio, except cleartext logins on kernel sockets, which run on a second thread (`executor`).
 //! `descriptor` lets a session run on either thread.
+//!
+//! The flags and the configuration file are merged in one place (`configuration_loader`), which
+//! returns the settings of each server.
 
 mod admission;
 mod certificate;
 mod check;
 mod client_stream;
-mod configuration;
+mod configuration_file;
+mod configuration_loader;
 mod console;
 mod descriptor;
 pub mod examples;
@@ -21,8 +25,10 @@ mod fair_queue;
 mod flags;
 mod ftp;
 mod line_writer;
+mod listen_addresses;
 mod listener;
 mod log;
+mod login_configuration;
 mod login_connection;
 mod login_listeners;
 mod login_prompt;
@@ -36,12 +42,14 @@ mod reaper;
 mod root;
 mod run;
 mod session_end;
+mod shared_settings;
 mod source;
 mod start_tls_policy;
 mod suggest;
 mod tcp_connection;
 mod tftp;
 mod throttle;
+mod toml_file;
 mod traffic;
 mod transfer_log;
 mod user_file;
@@ -49,7 +57,7 @@ mod users;
 mod userspace_tcp;
 
 pub use check::check;
-pub use flags::{Flags, FtpFlags, RootFlags, TftpFlags};
+pub use flags::{Flags, FtpFlags, LoginFlags, RootFlags, TftpFlags};
 pub use ftp::{Protection, prove_system_user};
 pub use log::flush as flush_log;
 pub use metrics::parse_address as parse_metrics_address;
@@ -57,4 +65,5 @@ pub use prepare::{Prepared, prepare};
 pub use root::Rights;
 pub use run::serve;
 pub use start_tls_policy::StartTls;
+pub use toml_file::{TomlFile, parse as parse_toml};
 pub use user_file::hash as hash_password;
