@@ -1,8 +1,9 @@
 //! The servers of `plumb serve`: the login server, serial consoles, and the file servers (`tftp`,
 //! `ftp`).
 //!
-//! A login session is a task (`login_session`) between a byte stream to the client
-//! (`client_stream`) and a program on a pseudo-terminal (`program`). With a user file, a login
+//! A Telnet session is a task (`telnet_session`) between a byte stream to the client
+//! (`client_stream`) and a back end (`session_backend`): a login (`login_session`), which runs a
+//! program on a pseudo-terminal (`program`), or a serial console (`console`). With a user file, a login
 //! prompt comes first (`login_prompt`, `users`). Admission control limits the number of sessions
 //! and the rate of password checks (`admission`). One thread runs the listeners and everything else
 //! on tokio, except cleartext logins on kernel sockets, which run on a second thread (`executor`).
@@ -24,6 +25,7 @@ mod executor;
 mod fair_queue;
 mod flags;
 mod ftp;
+mod go_ahead;
 mod line_writer;
 mod listen_addresses;
 mod listener;
@@ -41,12 +43,15 @@ mod program;
 mod reaper;
 mod root;
 mod run;
+mod session_backend;
 mod session_end;
 mod shared_settings;
 mod source;
 mod start_tls_policy;
 mod suggest;
 mod tcp_connection;
+mod telnet_client;
+mod telnet_session;
 mod tftp;
 mod throttle;
 mod toml_file;
