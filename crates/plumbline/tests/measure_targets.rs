@@ -496,7 +496,7 @@ fn each_kind_of_invalid_target_is_one_error_line() {
         assert_eq!(output.status.code(), Some(code), "{messages}");
         assert!(messages.contains(sentence) && messages.lines().count() == 1, "{messages}");
     };
-    assert_rejected(&["ssh://host"], 2, "cannot be measured: use");
+    assert_rejected(&["ssh://host"], 2, "unsupported URL scheme 'ssh://': use");
     assert_rejected(&["pid:me"], 2, "plumb meters --list");
     assert_rejected(&["pid:1"], 3, "no plumb process 1 of this user");
     assert_rejected(&["/etc/passwd"], 2, "is not a target");

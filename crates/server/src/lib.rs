@@ -3,10 +3,11 @@
 //!
 //! A Telnet session is a task (`telnet_session`) between a byte stream to the client
 //! (`client_stream`) and a back end (`session_backend`): a login (`login_session`), which runs a
-//! program on a pseudo-terminal (`program`), or a serial console (`console`). With a user file, a login
-//! prompt comes first (`login_prompt`, `users`). Admission control limits the number of sessions
-//! and the rate of password checks (`admission`). One thread runs the listeners and everything else
-//! on tokio, except cleartext logins on kernel sockets, which run on a second thread (`executor`).
+//! program on a pseudo-terminal (`program`), or a serial console (`console`). With a user file, a
+//! login prompt comes first (`login_prompt`, `users`). Admission control limits the number of
+//! sessions and the rate of password checks (`admission`). One thread runs the listeners and
+//! everything else on tokio, except cleartext logins on kernel sockets, which run on a second
+//! thread (`executor`).
 //! `descriptor` lets a session run on either thread.
 //!
 //! The flags and the configuration file are merged in one place (`configuration_loader`), which
@@ -70,5 +71,5 @@ pub use prepare::{Prepared, prepare};
 pub use root::Rights;
 pub use run::serve;
 pub use start_tls_policy::StartTls;
-pub use toml_file::{TomlFile, parse as parse_toml};
+pub use toml_file::TomlFile;
 pub use user_file::hash as hash_password;

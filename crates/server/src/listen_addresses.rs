@@ -6,8 +6,6 @@ use anyhow::{Result, bail};
 use protocols::tftp;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Port of Telnet over TLS (RFC 7590, IANA port registry).
-const TELNETS_PORT: u16 = 992;
 /// Customary TCP port of RFC 2217 servers; RFC 2217 assigns no port.
 const CONSOLE_PORT: u16 = 2217;
 
@@ -47,7 +45,7 @@ impl ListenAddresses {
 
     /// Returns the default addresses of the login server, which also accepts TLS on all addresses.
     pub(super) fn login(is_root: bool) -> Self {
-        let port = default_port(TELNETS_PORT, UNPRIVILEGED_LOGIN_OFFSET, is_root);
+        let port = default_port(carrier::TELNETS_PORT, UNPRIVILEGED_LOGIN_OFFSET, is_root);
         Self {
             listen: loopback(default_port(
                 carrier::TELNET_PORT,

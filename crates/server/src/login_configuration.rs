@@ -81,8 +81,13 @@ impl LoginConfiguration {
         }
         if let Some(device) = &flags.console {
             let ListenAddresses { listen, listen_tls } = addresses.take().unwrap_or_default();
-            let (device, tls) = (device.clone(), flags.tls);
-            let console = ConsoleFile { device, listen, listen_tls, tls, ..ConsoleFile::default() };
+            let console = ConsoleFile {
+                device: device.clone(),
+                listen,
+                listen_tls,
+                tls: flags.tls,
+                ..ConsoleFile::default()
+            };
             consoles.push(console);
         }
         if flags.users.is_some() || flags.exec.is_some() {

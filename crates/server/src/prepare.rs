@@ -32,7 +32,8 @@ pub struct Prepared {
 pub fn prepare(flags: &Flags) -> Result<Prepared> {
     carrier::check_host_supported(&flags.via)?;
     let loader = ConfigurationLoader::open(flags)?;
-    let (ftp, tftp) = (loader.ftp()?, loader.tftp()?);
+    let ftp = loader.ftp()?;
+    let tftp = loader.tftp()?;
     let log = flags.log();
     let has_files = ftp.is_some() || tftp.is_some();
     let journal = (loader.is_recording() && has_files).then(journal_directory);

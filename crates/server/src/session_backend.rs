@@ -11,7 +11,7 @@ pub(super) trait SessionBackend {
     /// Telnet options of the session, except START_TLS.
     const OPTIONS: OptionSet;
 
-    /// What the back end waits for.
+    /// Event that the back end waits for.
     type Wakeup;
 
     /// Ends negotiation, and applies deadlines, no matter how much the client sends. Called before

@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// Kind of a TOML file, for error messages.
 #[derive(Clone, Copy, Debug)]
-pub struct TomlFile(pub &'static str);
+pub struct TomlFile(&'static str);
 
 impl TomlFile {
     /// A configuration file of a server or of the client.
@@ -46,7 +46,7 @@ impl TomlFile {
 /// # Errors
 ///
 /// Returns an error if the text contains an unknown key or an invalid value.
-pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T> {
+pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T> {
     toml::from_str(text).map_err(|error| suggest::with_suggestion(&error))
 }
 

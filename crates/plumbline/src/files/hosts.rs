@@ -99,7 +99,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn find(text: &str, host: &str) -> Result<HostSettings> {
-        super::find(&server::parse_toml(text)?, host)
+        super::find(&toml::from_str(text)?, host)
     }
 
     const TEXT: &str = "[host.\"Its.example\"]\nimage = \"L 36\"\nstore = \"c36\"\n\
