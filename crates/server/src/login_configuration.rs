@@ -80,15 +80,7 @@ impl LoginConfiguration {
             );
         }
         if let Some(device) = &flags.console {
-            let ListenAddresses { listen, listen_tls } = addresses.take().unwrap_or_default();
-            let console = ConsoleFile {
-                device: device.clone(),
-                listen,
-                listen_tls,
-                tls: flags.tls,
-                ..ConsoleFile::default()
-            };
-            consoles.push(console);
+            consoles.push(console_of(device, addresses.take().unwrap_or_default(), flags));
         }
         if flags.users.is_some() || flags.exec.is_some() {
             table.users.clone_from(&flags.users);
@@ -150,6 +142,17 @@ impl LoginConfiguration {
     pub(super) fn motd(&self) -> Vec<u8> {
         let path = self.motd.as_deref().unwrap_or(Path::new("/etc/motd"));
         std::fs::read_to_string(path).map(|text| with_cr_lf(&text)).unwrap_or_default()
+    }
+}
+
+/// Returns the console of `--console`, which gets the addresses of the flags or of `[login]`.
+fn console_of(device: &str, addresses: ListenAddresses, flags: &LoginFlags) -> ConsoleFile {
+    ConsoleFile {
+        device: device.to_owned(),
+        listen: addresses.listen,
+        listen_tls: addresses.listen_tls,
+        tls: flags.tls,
+        ..ConsoleFile::default()
     }
 }
 
