@@ -1,15 +1,15 @@
 //! Destination of a login: a host by Telnet, with or without TLS; a host by plain TCP; a local
 //! serial line; or a serial line behind a console server (RFC 2217).
 
-use crate::HostTarget;
+use crate::{HostTarget, Scheme};
 use anyhow::{Context, Result, bail};
 use os::serial::{DataBits, FlowControl, LineSettings, Parity, StopBits};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Port of Telnet over TLS.
-const TELNETS_PORT: u16 = 992;
+/// Port of Telnet over TLS (RFC 7590, IANA port registry).
+pub const TELNETS_PORT: u16 = 992;
 
 /// Default rate of a serial line, in bits per second.
 const DEFAULT_RATE_BPS: u32 = 9_600;
@@ -52,32 +52,18 @@ impl FromStr for Destination {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        if let Some(rest) = text.strip_prefix("serial:") {
-            let (device, settings) = rest.split_once('?').unwrap_or((rest, ""));
-            if device.is_empty() {
-                bail!(
-                    "no device in '{}': use e.g. serial:/dev/ttyUSB0?baud=9600",
-                    text.escape_debug()
-                );
-            }
-            let settings = line_settings(settings)?;
-            return Ok(Self::Serial { device: PathBuf::from(device), settings });
-        }
-        let Some((scheme, rest)) = text.split_once("://") else {
-            let target = HostTarget::parse(text, Some(crate::TELNET_PORT))?;
-            return Ok(Self::Host { target, scheme: LoginScheme::Unspecified });
-        };
+        let (scheme, rest) = Scheme::split(text, Scheme::LOGIN, &[])?;
         let (place, settings) = rest.split_once('?').unwrap_or((rest, ""));
         let (scheme, port) = match scheme {
-            "telnet" => (LoginScheme::Telnet, Some(crate::TELNET_PORT)),
-            "telnets" => (LoginScheme::Telnets, Some(TELNETS_PORT)),
-            "tcp" => (LoginScheme::Tcp, None),
-            "rfc2217" => (LoginScheme::ComPort(line_settings(settings)?), None),
-            _ => bail!(
-                "unsupported URL scheme '{}://': use telnet://, telnets://, tcp://, rfc2217:// or \
-                 serial:DEVICE",
-                scheme.escape_debug()
-            ),
+            Some(Scheme::Serial) => return serial_line(text, place, settings),
+            Some(Scheme::Telnets) => (LoginScheme::Telnets, Some(TELNETS_PORT)),
+            Some(Scheme::Tcp) => (LoginScheme::Tcp, None),
+            Some(Scheme::Rfc2217) => (LoginScheme::ComPort(line_settings(settings)?), None),
+            Some(_) => (LoginScheme::Telnet, Some(crate::TELNET_PORT)),
+            None => {
+                let target = HostTarget::parse(text, Some(crate::TELNET_PORT))?;
+                return Ok(Self::Host { target, scheme: LoginScheme::Unspecified });
+            }
         };
         if !settings.is_empty() && !matches!(scheme, LoginScheme::ComPort(_)) {
             bail!("only serial: and rfc2217:// take settings: '{}'", settings.escape_debug());
@@ -98,6 +84,14 @@ impl Destination {
             (destination, None) => Ok(destination),
         }
     }
+}
+
+fn serial_line(text: &str, device: &str, settings: &str) -> Result<Destination> {
+    if device.is_empty() {
+        bail!("no device in '{}': use e.g. serial:/dev/ttyUSB0?baud=9600", text.escape_debug());
+    }
+    let settings = line_settings(settings)?;
+    Ok(Destination::Serial { device: PathBuf::from(device), settings })
 }
 
 /// Parses `baud=9600&bits=8&parity=none&stop=1&flow=none`.

@@ -7,7 +7,6 @@ use os::readiness::{self, PollFd, PollFlags};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
-use std::str::FromStr;
 use std::sync::mpsc;
 use std::{fmt, io, thread};
 
@@ -21,22 +20,6 @@ pub struct HostTarget {
     pub host: String,
     /// Port.
     pub port: u16,
-}
-
-impl FromStr for HostTarget {
-    type Err = anyhow::Error;
-
-    /// Parses `host`, `host:port`, `[v6]:port`, `telnet://host:port/`.
-    fn from_str(text: &str) -> Result<Self> {
-        let text = match text.split_once("://") {
-            Some(("telnet", rest)) => rest.trim_end_matches('/'),
-            Some((scheme, _)) => {
-                bail!("unsupported URL scheme '{scheme}://': use telnet://")
-            }
-            None => text,
-        };
-        Self::parse(text, Some(TELNET_PORT))
-    }
 }
 
 impl HostTarget {
@@ -229,7 +212,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Option<(String, u16)> {
-        text.parse::<HostTarget>().ok().map(|target| (target.host, target.port))
+        HostTarget::parse(text, Some(TELNET_PORT)).ok().map(|target| (target.host, target.port))
     }
 
     #[test]
@@ -237,7 +220,6 @@ mod tests {
         let host_and_port = |host: &str, port| Some((host.to_owned(), port));
         assert_eq!(read("mit-multics"), host_and_port("mit-multics", 23));
         assert_eq!(read("10.0.0.6:2323"), host_and_port("10.0.0.6", 2323));
-        assert_eq!(read("telnet://host/"), host_and_port("host", 23));
         assert_eq!(read("[::1]:7"), host_and_port("::1", 7));
         assert_eq!(read("fe80::1"), host_and_port("fe80::1", 23));
     }
@@ -251,7 +233,7 @@ mod tests {
 
     /// Resolves addresses on a machine with sufficient resources.
     fn resolve(host: &str, family: AddressFamilies, via: &str) -> Result<Vec<SocketAddr>, String> {
-        let target = host.parse().unwrap();
+        let target = HostTarget::parse(host, Some(TELNET_PORT)).unwrap();
         let via = via.parse().unwrap();
         addresses(&target, family, &via, None).unwrap().map_err(|why| why.to_string())
     }

@@ -63,10 +63,7 @@ fn without_kernel_segmentation_datagrams_are_sent_individually() {
 #[test]
 fn datagrams_longer_than_the_path_mtu_are_sent_fragmented() {
     in_new_network(|| {
-        std::process::Command::new("ip")
-            .args(["link", "set", "lo", "up", "mtu", "1500"])
-            .status()
-            .unwrap();
+        test_support::ip(&["link", "set", "lo", "up", "mtu", "1500"]);
         let (client, _) = socket(LOOPBACK);
         let (server, to) = socket(LOOPBACK);
         let lens = [8192; 4];
@@ -107,8 +104,7 @@ fn port_unreachable_returns_the_datagram_with_its_destination() {
 fn a_datagram_reports_its_destination_and_whether_it_was_unicast() {
     in_new_network(|| {
         let run_command = |line: &str| {
-            let status = std::process::Command::new("ip").args(line.split(' ')).status();
-            assert!(status.unwrap().success(), "{line}");
+            test_support::ip(&line.split(' ').collect::<Vec<_>>());
         };
         run_command("link set lo up");
         run_command("address add 10.0.0.1/24 broadcast 10.0.0.255 dev lo");

@@ -192,17 +192,12 @@ fn fixed_address() -> Ipv4 {
 
 /// Runs `test` in a new network namespace with a TAP.
 fn in_network_with_tap(test: impl FnOnce() + Send + 'static) {
-    test_support::in_new_network(os::namespace::enter_new_network, || {
-        for arguments in [
-            &["tuntap", "add", TAP, "mode", "tap"][..],
-            &["address", "add", "10.0.0.1/24", "dev", TAP],
-            &["link", "set", TAP, "up"],
-        ] {
-            let status = Command::new("ip").args(arguments).status().unwrap();
-            assert!(status.success(), "ip {arguments:?}");
-        }
-        test();
-    });
+    let arguments: [&[&str]; 3] = [
+        &["tuntap", "add", TAP, "mode", "tap"],
+        &["address", "add", "10.0.0.1/24", "dev", TAP],
+        &["link", "set", TAP, "up"],
+    ];
+    test_support::in_configured_network(os::namespace::enter_new_network, &arguments, test);
 }
 
 /// A temporary directory for a server, removed on drop.
@@ -464,7 +459,7 @@ fn serve_dhcp_beside_a_rogue(socket: &UdpSocket) {
 fn a_rogue_dhcp_offer_does_not_prevent_a_valid_lease() {
     in_network_with_tap(|| {
         let route = ["route", "add", "255.255.255.255/32", "dev", TAP];
-        assert!(Command::new("ip").args(route).status().unwrap().success());
+        test_support::ip(&route);
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, dhcp::SERVER_PORT)).unwrap();
         socket.set_broadcast(true).unwrap();
         let server = socket.try_clone().unwrap();
@@ -486,7 +481,7 @@ fn a_rogue_dhcp_offer_does_not_prevent_a_valid_lease() {
 /// Starts Debian's router daemon, which advertises 2001:db8:7::/64.
 fn start_radvd(directory: &TempDirectory) -> Program {
     let address = ["-6", "address", "add", "2001:db8:7::1/64", "dev", TAP, "nodad"];
-    assert!(Command::new("ip").args(address).status().unwrap().success());
+    test_support::ip(&address);
     let text = "interface plumb0 { AdvSendAdvert on; IgnoreIfMissing on; MinRtrAdvInterval 3;\n\
                 MaxRtrAdvInterval 4; AdvLinkMTU 1400; AdvDefaultPreference high;\n\
                 prefix 2001:db8:7::/64 { AdvOnLink on; AdvAutonomous on; };\n\
@@ -559,7 +554,7 @@ fn a_connection_over_ipv6_that_the_kernel_opens_carries_a_megabyte_both_ways() {
 fn a_connection_over_ipv6_that_the_station_opens_carries_a_megabyte_both_ways() {
     in_network_with_tap(|| {
         let address = ["-6", "address", "add", "2001:db8:7::1/64", "dev", TAP, "nodad"];
-        assert!(Command::new("ip").args(address).status().unwrap().success());
+        test_support::ip(&address);
         let listener = TcpListener::bind((ROUTER, 0)).unwrap();
         let remote = listener.local_addr().unwrap();
         let echo = thread::spawn(move || {
@@ -635,7 +630,7 @@ fn assert_greeting_is_printed(mut command: Command, way: &str, host: &str, liste
 fn a_login_over_ipv6_and_a_tap_reaches_the_kernel() {
     in_network_with_tap(|| {
         let address = ["-6", "address", "add", "2001:db8:7::1/64", "dev", TAP, "nodad"];
-        assert!(Command::new("ip").args(address).status().unwrap().success());
+        test_support::ip(&address);
         assert_login_works("tap:plumb0?address=2001:db8:7::2/64", ROUTER.into());
     });
 }

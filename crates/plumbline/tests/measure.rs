@@ -26,18 +26,13 @@ const POLL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Runs `test` in a new network namespace with a TUN for plumb.
 fn in_new_network(test: impl FnOnce() + Send + 'static) {
-    test_support::in_new_network(os::namespace::enter_new_network, || {
-        for arguments in [
-            &["tuntap", "add", "plumb0", "mode", "tun"][..],
-            &["address", "add", "10.0.0.1/24", "dev", "plumb0"],
-            &["address", "add", "2001:db8::1/64", "dev", "plumb0", "nodad"],
-            &["link", "set", "plumb0", "up"],
-        ] {
-            let status = Command::new("ip").args(arguments).status().unwrap();
-            assert!(status.success(), "ip {arguments:?}");
-        }
-        test();
-    });
+    let arguments: [&[&str]; 4] = [
+        &["tuntap", "add", "plumb0", "mode", "tun"],
+        &["address", "add", "10.0.0.1/24", "dev", "plumb0"],
+        &["address", "add", "2001:db8::1/64", "dev", "plumb0", "nodad"],
+        &["link", "set", "plumb0", "up"],
+    ];
+    test_support::in_configured_network(os::namespace::enter_new_network, &arguments, test);
 }
 
 /// Measures the login at a new server that starts the program `server` for its one client.

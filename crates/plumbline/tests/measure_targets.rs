@@ -11,12 +11,10 @@ mod login_harness;
 use login_harness::serve_process::ServeProcess;
 use login_harness::{
     SERVER, Server, TerminalUser, in_configured_network, in_new_network, poll_until_timeout,
+    terminal_relay,
 };
-use net::time::Duration;
-use os::clock::Monotonic;
 use os::process::Program;
-use os::pty::{Pty, PtyProgram};
-use os::readiness::{PollFd, PollFlags, Wake, wait};
+use os::pty::Pty;
 use os::tty::WindowSize;
 use records::Measurement;
 use records::measures::AttemptOutcome;
@@ -279,43 +277,8 @@ impl ShellOnALine {
         tcsetattr(line.terminal(), OptionalActions::Now, &attributes).unwrap();
         let device = line.path().to_owned();
         let (held, ended) = UnixStream::pair().unwrap();
-        thread::spawn(move || relay(&line, &shell, &ended));
+        thread::spawn(move || terminal_relay::run(&line, &shell, &ended));
         Self { device, _held: held }
-    }
-}
-
-fn relay(line: &Pty, shell: &PtyProgram, ended: &UnixStream) {
-    let clock = Monotonic::start();
-    let mut bytes = [0; 4096];
-    let limit = clock.now() + Duration::from_secs(60);
-    loop {
-        let mut ready = [
-            PollFd::new(ended, PollFlags::IN),
-            PollFd::new(line, PollFlags::IN),
-            PollFd::new(shell, PollFlags::IN),
-        ];
-        let wake = wait(&mut ready, &clock, Some(limit)).unwrap();
-        let [is_over, ..] = ready.map(|descriptor| !descriptor.revents().is_empty());
-        if is_over || !matches!(wake, Wake::Ready(_)) {
-            return;
-        }
-        if let Some(count) = line.read(&mut bytes).unwrap() {
-            write_all(&bytes[..count], |rest| shell.write(rest).unwrap());
-        }
-        match shell.read(&mut bytes).unwrap() {
-            Some(0) => return,
-            Some(count) => write_all(&bytes[..count], |rest| line.write(rest).unwrap()),
-            None => {}
-        }
-    }
-}
-
-fn write_all(mut bytes: &[u8], write: impl Fn(&[u8]) -> Option<usize>) {
-    while !bytes.is_empty() {
-        match write(bytes) {
-            Some(count) => bytes = &bytes[count..],
-            None => thread::yield_now(),
-        }
     }
 }
 
@@ -496,7 +459,7 @@ fn each_kind_of_invalid_target_is_one_error_line() {
         assert_eq!(output.status.code(), Some(code), "{messages}");
         assert!(messages.contains(sentence) && messages.lines().count() == 1, "{messages}");
     };
-    assert_rejected(&["ssh://host"], 2, "cannot be measured: use");
+    assert_rejected(&["ssh://host"], 2, "unsupported URL scheme 'ssh://': use");
     assert_rejected(&["pid:me"], 2, "plumb meters --list");
     assert_rejected(&["pid:1"], 3, "no plumb process 1 of this user");
     assert_rejected(&["/etc/passwd"], 2, "is not a target");

@@ -10,7 +10,6 @@
 #[expect(dead_code, reason = "each crate of tests uses its part of the harness")]
 mod login_harness;
 
-use login_harness::poll_until_timeout;
 use os::process::Program;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -21,8 +20,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
+use test_support::ProgramLog;
 
 /// The directories of a test.
 struct TestDirectory(PathBuf);
@@ -88,7 +87,7 @@ impl Drop for TestDirectory {
 
 struct Server {
     program: Program,
-    messages: Arc<Mutex<Vec<String>>>,
+    log: ProgramLog,
 }
 
 impl Server {
@@ -97,13 +96,8 @@ impl Server {
         command.args(["serve", "--writable", "--root"]).arg(directory.remote_path("")).args(words);
         command.env("XDG_STATE_HOME", directory.0.join("server"));
         let mut program = Program::start(command.stderr(Stdio::piped())).unwrap();
-        let messages = Arc::new(Mutex::new(Vec::new()));
-        let lines = BufReader::new(program.child().stderr.take().unwrap()).lines();
-        let received = Arc::clone(&messages);
-        thread::spawn(move || {
-            lines.map_while(Result::ok).for_each(|line| received.lock().unwrap().push(line));
-        });
-        Self { program, messages }
+        let log = ProgramLog::read(program.child().stderr.take().unwrap());
+        Self { program, log }
     }
 
     fn ftp(directory: &TestDirectory) -> (Self, String) {
@@ -120,9 +114,7 @@ impl Server {
 
     /// Waits for a line of the server's log that contains `text`, and returns it.
     fn wait_for_log(&self, text: &str) -> String {
-        poll_until_timeout(|| {
-            self.messages.lock().unwrap().iter().find(|line| line.contains(text)).cloned()
-        })
+        self.log.wait_for(text)
     }
 
     fn address(&self, text: &str) -> String {

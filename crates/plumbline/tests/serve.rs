@@ -14,7 +14,6 @@ use os::tty::WindowSize;
 use rustix::process::Signal;
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
-use std::process::Command;
 use std::thread;
 use test_support::is_root_of_the_machine;
 use test_support::peers::{self, Peer};
@@ -113,8 +112,7 @@ fn a_server_on_a_userspace_host_ends_with_its_device_and_reports_it() {
     in_new_network(|| {
         let listen_options = ["--via", "tun:plumb0", "--listen", "[::]:2323"];
         let mut server = ServeProcess::start_with(&[&listen_options, SHELL].concat());
-        let status = Command::new("ip").args(["link", "delete", "plumb0"]).status().unwrap();
-        assert!(status.success());
+        test_support::ip(&["link", "delete", "plumb0"]);
         server.wait_for_log("cannot accept connections");
         let end_status = server.program.wait_for_end(net::time::Duration::from_secs(10)).unwrap();
         assert_eq!(end_status.unwrap().code(), Some(4));

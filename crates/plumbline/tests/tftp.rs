@@ -12,13 +12,14 @@ use login_harness::{SERVER, in_configured_network, in_new_network, poll_until_ti
 use net::time::Duration;
 use os::process::Program;
 use rustix::process::Signal;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use test_support::ProgramLog;
 use test_support::peers::{self, Peer};
 
 const PORT: u16 = 6969;
@@ -94,7 +95,7 @@ fn pattern(len: usize) -> Vec<u8> {
 /// A running `plumb serve --tftp` and its log.
 struct Server {
     _program: Program,
-    messages: Arc<Mutex<Vec<String>>>,
+    log: ProgramLog,
 }
 
 impl Server {
@@ -106,26 +107,19 @@ impl Server {
         let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
         command.args(["serve", "--tftp", "--root"]).arg(directory.remote_path("")).args(words);
         let mut program = Program::start(command.stderr(Stdio::piped())).unwrap();
-        let messages = Arc::new(Mutex::new(Vec::new()));
-        let lines = BufReader::new(program.child().stderr.take().unwrap()).lines();
-        let received = Arc::clone(&messages);
-        thread::spawn(move || {
-            lines.map_while(Result::ok).for_each(|line| received.lock().unwrap().push(line));
-        });
-        let server = Self { _program: program, messages };
+        let log = ProgramLog::read(program.child().stderr.take().unwrap());
+        let server = Self { _program: program, log };
         server.wait_for_log("serving TFTP at 0.0.0.0");
         server
     }
 
     /// Waits for a log line that contains `text`, and returns it.
     fn wait_for_log(&self, text: &str) -> String {
-        poll_until_timeout(|| {
-            self.messages.lock().unwrap().iter().find(|line| line.contains(text)).cloned()
-        })
+        self.log.wait_for(text)
     }
 
     fn count_log_lines(&self, text: &str) -> usize {
-        self.messages.lock().unwrap().iter().filter(|line| line.contains(text)).count()
+        self.log.count(text)
     }
 }
 

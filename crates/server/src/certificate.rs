@@ -23,22 +23,55 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct TlsTable {
-    pub(super) certificate: PathBuf,
-    pub(super) key: PathBuf,
+    certificate: PathBuf,
+    key: PathBuf,
 }
 
 /// Paths of a certificate and its key, in PEM.
 #[derive(Clone, Debug)]
 pub(super) struct CertificatePaths {
-    pub(super) certificate: PathBuf,
-    pub(super) key: PathBuf,
+    certificate: PathBuf,
+    key: PathBuf,
+    /// Whether a missing certificate is generated.
+    is_generated: bool,
 }
 
 impl CertificatePaths {
+    /// Returns the paths of the configuration file, or else those of the self-signed certificate.
+    pub(super) fn configured(table: Option<&TlsTable>) -> Self {
+        match table {
+            Some(TlsTable { certificate, key }) => Self::new(certificate.clone(), key.clone()),
+            None => Self::self_signed(&state_directory()),
+        }
+    }
+
+    /// Returns the paths of a certificate and its key.
+    pub(super) const fn new(certificate: PathBuf, key: PathBuf) -> Self {
+        Self { certificate, key, is_generated: false }
+    }
+
     /// Returns the paths of the self-signed certificate.
-    pub(super) fn self_signed() -> Self {
-        let directory = state_directory();
-        Self { certificate: directory.join("certificate.pem"), key: directory.join("key.pem") }
+    fn self_signed(directory: &Path) -> Self {
+        let [certificate, key] = ["certificate.pem", "key.pem"].map(|name| directory.join(name));
+        Self { certificate, key, is_generated: true }
+    }
+
+    /// Returns whether a missing certificate is generated.
+    pub(super) const fn is_generated(&self) -> bool {
+        self.is_generated
+    }
+
+    /// Checks a configured certificate and its key. A self-signed certificate is not checked,
+    /// because it is generated when it is needed.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the files cannot be read or do not match.
+    pub(super) fn check(&self) -> Result<()> {
+        if !self.is_generated {
+            self.configuration()?;
+        }
+        Ok(())
     }
 
     /// Generates a self-signed certificate if the certificate or its key does not exist.
@@ -115,10 +148,7 @@ mod tests {
     #[test]
     fn a_self_signed_certificate_is_generated_once_and_its_key_is_private() {
         let directory = std::env::temp_dir().join(format!("plumb-tls-{}", std::process::id()));
-        let files = CertificatePaths {
-            certificate: directory.join("certificate.pem"),
-            key: directory.join("key.pem"),
-        };
+        let files = CertificatePaths::self_signed(&directory);
         files.generate_if_missing().unwrap();
         let (_, first) = files.acceptor().unwrap();
         files.generate_if_missing().unwrap();

@@ -6,11 +6,9 @@
 //! configuration but does not exist: the name may be misspelled, and then the intended directory
 //! lacks these rights.
 
-use super::configuration::File;
+use super::configuration_loader::ConfigurationLoader;
 use super::flags::Flags;
-use super::login_server::prepare_logins;
-use super::prepare::ftp_settings;
-use super::tftp;
+use super::login_server::LoginState;
 use anyhow::Result;
 
 /// Validates the configuration and the files that it names. Returns warnings, each a sentence.
@@ -20,26 +18,18 @@ use anyhow::Result;
 /// Returns the first error of the configuration or of a file that it names.
 pub fn check(flags: &Flags) -> Result<Vec<String>> {
     carrier::check_host_supported(&flags.via)?;
-    let mut file = flags.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
-    let ftp = ftp_settings(flags, &file)?;
+    let loader = ConfigurationLoader::open(flags)?;
     let mut warnings = Vec::new();
-    if let Some(ftp) = &ftp {
+    if let Some(ftp) = loader.ftp()? {
         ftp.check_files()?;
         warnings = ftp.missing_directories();
     }
-    let prefixes = (flags.allow.as_slice(), flags.deny.as_slice());
-    let table = file.tftp.take();
-    let root = &flags.root;
-    let is_root = os::user::is_root();
-    let tftp = tftp::TftpSettings::complete(table, &flags.tftp, root, prefixes, is_root)?;
-    if let Some(tftp) = &tftp {
+    if let Some(tftp) = loader.tftp()? {
         tftp.check_root()?;
     }
-    if flags.wants_logins(&file, ftp.is_some() || tftp.is_some()) {
-        let login_state = prepare_logins(flags, file)?;
-        if !login_state.configuration.generates_certificate {
-            login_state.configuration.certificate.configuration()?;
-        }
+    if loader.wants_logins() {
+        let login_state = LoginState::prepare(loader.login()?, flags)?;
+        login_state.configuration.certificate.check()?;
     }
     Ok(warnings)
 }

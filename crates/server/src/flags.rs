@@ -1,6 +1,7 @@
 //! Settings of the command line, which override the configuration file.
 
 use super::ftp::Protection;
+use super::log::Log;
 use super::root::Rights;
 use super::start_tls_policy::StartTls;
 use carrier::Route;
@@ -13,18 +14,8 @@ use std::path::PathBuf;
 pub struct Flags {
     /// Configuration file.
     pub config: Option<PathBuf>,
-    /// Cleartext listen addresses of the login server.
-    pub listen: Vec<SocketAddr>,
-    /// TLS listen addresses of the login server.
-    pub listen_tls: Vec<SocketAddr>,
-    /// START_TLS policy for clients that connect in cleartext.
-    pub tls: Option<StartTls>,
-    /// User file of the login server.
-    pub users: Option<PathBuf>,
-    /// Serial device to serve as a console.
-    pub console: Option<String>,
-    /// Program to run for every client, with its arguments.
-    pub exec: Option<Vec<String>>,
+    /// Settings of the login server and of a serial console.
+    pub login: LoginFlags,
     /// Root directory of the file servers.
     pub root: RootFlags,
     /// Settings of the FTP server.
@@ -37,8 +28,6 @@ pub struct Flags {
     pub allow: Vec<IpNet>,
     /// Prefixes of clients that are rejected.
     pub deny: Vec<IpNet>,
-    /// Time without input after which a session ends, in seconds.
-    pub idle_timeout_s: Option<u64>,
     /// Whether transfers are never recorded.
     pub no_record: bool,
     /// Address of the metrics endpoint.
@@ -51,6 +40,25 @@ pub struct Flags {
     pub json: bool,
     /// Whether only errors are logged.
     pub quiet: bool,
+}
+
+/// Settings of the login server and of a serial console.
+#[derive(Clone, Debug, Default)]
+pub struct LoginFlags {
+    /// Cleartext listen addresses.
+    pub listen: Vec<SocketAddr>,
+    /// TLS listen addresses.
+    pub listen_tls: Vec<SocketAddr>,
+    /// START_TLS policy for clients that connect in cleartext.
+    pub tls: Option<StartTls>,
+    /// User file.
+    pub users: Option<PathBuf>,
+    /// Serial device to serve as a console.
+    pub console: Option<String>,
+    /// Program to run for every client, with its arguments.
+    pub exec: Option<Vec<String>>,
+    /// Time without input after which a session ends, in seconds.
+    pub idle_timeout_s: Option<u64>,
 }
 
 /// Root directory of the file servers.
@@ -86,4 +94,21 @@ pub struct TftpFlags {
     pub is_requested: bool,
     /// Listen addresses.
     pub listen: Vec<SocketAddr>,
+}
+
+impl Flags {
+    pub(super) const fn log(&self) -> Log {
+        Log { is_json: self.json, is_quiet: self.quiet }
+    }
+}
+
+impl LoginFlags {
+    /// Returns whether a flag requests logins or a console.
+    pub(super) const fn is_requested(&self) -> bool {
+        !self.listen.is_empty()
+            || !self.listen_tls.is_empty()
+            || self.users.is_some()
+            || self.exec.is_some()
+            || self.console.is_some()
+    }
 }

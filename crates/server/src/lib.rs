@@ -1,25 +1,34 @@
 //! The servers of `plumb serve`: the login server, serial consoles, and the file servers (`tftp`,
 //! `ftp`).
 //!
-//! A login session is a task (`login_session`) between a byte stream to the client
-//! (`client_stream`) and a program on a pseudo-terminal (`program`). With a user file, a login
-//! prompt comes first (`login_prompt`, `users`). Admission control limits the number of sessions
-//! and the rate of password checks (`admission`). One thread runs the listeners and everything else
-//! on tokio, except cleartext logins on kernel sockets, which run on a second thread ([`os::executor`]).
+//! A Telnet session is a task (`telnet_session`) between a byte stream to the client
+//! (`client_stream`) and a back end (`session_backend`): a login (`login_session`), which runs a
+//! program on a pseudo-terminal (`program`), or a serial console (`console`). With a user file, a
+//! login prompt comes first (`login_prompt`, `users`). Admission control limits the number of
+//! sessions and the rate of password checks (`admission`). One thread runs the listeners and
+//! everything else on tokio, except cleartext logins on kernel sockets, which run on a second
+//! thread ([`os::executor`]).
+//!
+//! The flags and the configuration file are merged in one place (`configuration_loader`), which
+//! returns the settings of each server.
 
 mod admission;
 mod certificate;
 mod check;
 mod client_stream;
-mod configuration;
+mod configuration_file;
+mod configuration_loader;
 mod console;
 pub mod examples;
 mod fair_queue;
 mod flags;
 mod ftp;
+mod go_ahead;
 mod line_writer;
+mod listen_addresses;
 mod listener;
 mod log;
+mod login_configuration;
 mod login_connection;
 mod login_listeners;
 mod login_prompt;
@@ -32,13 +41,18 @@ mod program;
 mod reaper;
 mod root;
 mod run;
+mod session_backend;
 mod session_end;
+mod shared_settings;
 mod source;
 mod start_tls_policy;
 mod suggest;
 mod tcp_connection;
+mod telnet_client;
+mod telnet_session;
 mod tftp;
 mod throttle;
+mod toml_file;
 mod traffic;
 mod transfer_log;
 mod user_file;
@@ -46,7 +60,7 @@ mod users;
 mod userspace_tcp;
 
 pub use check::check;
-pub use flags::{Flags, FtpFlags, RootFlags, TftpFlags};
+pub use flags::{Flags, FtpFlags, LoginFlags, RootFlags, TftpFlags};
 pub use ftp::{Protection, prove_system_user};
 pub use log::flush as flush_log;
 pub use metrics::parse_address as parse_metrics_address;
@@ -54,4 +68,5 @@ pub use prepare::{Prepared, prepare};
 pub use root::Rights;
 pub use run::serve;
 pub use start_tls_policy::StartTls;
+pub use toml_file::TomlFile;
 pub use user_file::hash as hash_password;

@@ -13,9 +13,12 @@ use super::log::ServeEvent;
 use super::login_server::LoginServer;
 use super::login_session::LoginSession;
 use super::metered::{Metered, MeteredStream};
+use super::session_backend::SessionBackend;
 use super::session_end::SessionEnd;
 use super::start_tls_policy::StartTls;
 use super::tcp_connection::TcpConnection;
+use super::telnet_client::SessionTraffic;
+use super::telnet_session::TelnetSession;
 use super::userspace_tcp::UserspaceTcp;
 use anyhow::{Context, Result};
 use net::meter::Account;
@@ -158,15 +161,14 @@ async fn run_session<W: ClientStream>(
     let log = server.log;
     let (ending, traffic, stream_and_rest) = match console {
         None => {
-            let mut session = LoginSession::new(stream, peer, server, start_tls);
-            let ending = session.run().await?;
-            (ending, session.traffic, session.into_stream())
+            run_backend(TelnetSession::new(stream, peer, server, start_tls, LoginSession::new()))
+                .await?
         }
         Some(console) => {
-            let mut session =
-                ConsoleSession::new(stream, peer, server, Rc::clone(console), start_tls);
-            let ending = session.run().await?;
-            (ending, session.traffic, session.into_stream())
+            // A console requires no login.
+            server.admission().mark_authenticated(peer);
+            let backend = ConsoleSession::new(Rc::clone(console));
+            run_backend(TelnetSession::new(stream, peer, server, start_tls, backend)).await?
         }
     };
     if ending == SessionEnd::StartsTls {
@@ -180,6 +182,15 @@ async fn run_session<W: ClientStream>(
         bytes_out: traffic.bytes_out,
     });
     Ok(None)
+}
+
+/// Runs a session. Returns its end, the bytes carried, and the client's stream with the bytes that
+/// were read after the end of the cleartext session.
+async fn run_backend<W: ClientStream, B: SessionBackend>(
+    mut session: TelnetSession<W, B>,
+) -> Result<(SessionEnd, SessionTraffic, (W, Vec<u8>))> {
+    let ending = session.run().await?;
+    Ok((ending, session.traffic(), session.into_stream()))
 }
 
 /// Stream that first returns the bytes in `rest`, which were already read, and then reads from the

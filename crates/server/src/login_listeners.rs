@@ -1,6 +1,7 @@
 //! Listeners of the logins and of the serial consoles.
 
 use super::console::{self, SerialConsole};
+use super::listen_addresses::ListenAddresses;
 use super::listener::ServerListener;
 use super::log::ServeEvent;
 use super::login_connection::LoginService;
@@ -19,31 +20,16 @@ pub(crate) async fn listen(login_server: Rc<LoginServer>, host: Option<Host>) ->
     let mut accept_tasks = JoinSet::new();
     let mut listeners =
         Listeners { login_server: &login_server, host: host.as_ref(), acceptor: None };
-    let logins = ListenAddresses {
-        listen: &configuration.listen,
-        listen_tls: &configuration.listen_tls,
-        start_tls: configuration.start_tls,
-    };
-    listeners.open(&logins, None, &mut accept_tasks)?;
+    let start_tls = configuration.start_tls;
+    listeners.open(&configuration.addresses, start_tls, None, &mut accept_tasks)?;
     for settings in &configuration.consoles {
         let console = Rc::new(SerialConsole::new(settings.clone()));
         tokio::task::spawn_local(console::run_port(Rc::clone(&console), Rc::clone(&login_server)));
-        let addresses = ListenAddresses {
-            listen: &settings.listen,
-            listen_tls: &settings.listen_tls,
-            start_tls: settings.start_tls,
-        };
-        listeners.open(&addresses, Some(&console), &mut accept_tasks)?;
+        let start_tls = settings.start_tls;
+        listeners.open(&settings.addresses, start_tls, Some(&console), &mut accept_tasks)?;
     }
     let first_end = accept_tasks.join_next().await.transpose()?;
     first_end.map_or(Ok(()), |error| Err(error).context("cannot accept connections"))
-}
-
-/// Listen addresses of one service.
-struct ListenAddresses<'a> {
-    listen: &'a [SocketAddr],
-    listen_tls: &'a [SocketAddr],
-    start_tls: Option<StartTls>,
 }
 
 /// Opens listeners that share one certificate.
@@ -57,22 +43,23 @@ impl Listeners<'_> {
     /// Opens the listeners of one service.
     fn open(
         &mut self,
-        addresses: &ListenAddresses<'_>,
+        addresses: &ListenAddresses,
+        configured_start_tls: Option<StartTls>,
         console: Option<&Rc<SerialConsole>>,
         accept_tasks: &mut JoinSet<io::Error>,
     ) -> Result<()> {
-        for address in addresses.listen {
+        for address in &addresses.listen {
             let is_loopback = address.ip().is_loopback() && self.host.is_none();
             let protection = match is_loopback {
                 true => "unencrypted, loopback only",
                 false => "UNENCRYPTED (readable by anyone on the network path)",
             };
-            let start_tls = self.start_tls(addresses.start_tls, is_loopback)?;
+            let start_tls = self.start_tls(configured_start_tls, is_loopback)?;
             let protection =
                 if start_tls == StartTls::Required { "START_TLS required" } else { protection };
             self.listen(*address, protection, Some(start_tls), console, accept_tasks)?;
         }
-        for address in addresses.listen_tls {
+        for address in &addresses.listen_tls {
             self.acceptor()?;
             self.listen(*address, "with TLS", None, console, accept_tasks)?;
         }
@@ -103,7 +90,7 @@ impl Listeners<'_> {
             return Ok(acceptor.clone());
         }
         let configuration = &self.login_server.configuration;
-        if configuration.generates_certificate {
+        if configuration.certificate.is_generated() {
             configuration.certificate.generate_if_missing()?;
         }
         let (acceptor, sha256) = configuration.certificate.acceptor()?;

@@ -1,11 +1,10 @@
 //! State of the login server, shared by its sessions.
 
 use super::admission::Admission;
-use super::configuration::{Configuration, File};
-use super::console::ConsoleFile;
 use super::fair_queue::{FairQueue, PASSWORD_CHECKS};
 use super::flags::Flags;
 use super::log::Log;
+use super::login_configuration::LoginConfiguration;
 use super::metered::Metered;
 use super::program;
 use super::users::Users;
@@ -39,7 +38,7 @@ pub(crate) enum Service {
 
 /// State shared by all login sessions.
 pub(crate) struct LoginState {
-    pub(crate) configuration: Configuration,
+    pub(crate) configuration: LoginConfiguration,
     pub(crate) service: Service,
     pub(crate) via: Route,
     pub(crate) admission: Mutex<Admission>,
@@ -49,6 +48,22 @@ pub(crate) struct LoginState {
 }
 
 impl LoginState {
+    /// Prepares the service of the configuration; reads the user file if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the user file cannot be read, or if the system's login is not available.
+    pub(crate) fn prepare(configuration: LoginConfiguration, flags: &Flags) -> Result<Self> {
+        Ok(Self {
+            service: service(&configuration)?,
+            via: flags.via.clone(),
+            admission: Mutex::new(Admission::new(configuration.rules.clone())),
+            checks: FairQueue::new(PASSWORD_CHECKS),
+            log: flags.log(),
+            configuration,
+        })
+    }
+
     /// Adopts the users and the admission rules of another configuration. Listeners and open
     /// sessions are not affected.
     pub(crate) fn apply_reloadable(&self, other: Self) {
@@ -98,7 +113,7 @@ impl LoginServer {
     pub(crate) fn open(login_state: LoginState, registry: &Arc<MeterRegistry>) -> Result<Self> {
         let login_state = Arc::new(login_state);
         let has_executor = login_state.via == Route::Kernel
-            && !login_state.configuration.listen.is_empty()
+            && !login_state.configuration.addresses.listen.is_empty()
             && std::env::var_os(TOKIO_VARIABLE).is_none();
         let engine = EngineContext::published(registry, "logins")?;
         let mut login_server = Self::new(Arc::clone(&login_state), engine, EventLoop::tokio());
@@ -148,49 +163,7 @@ impl WaitObserver for LoginServer {
     }
 }
 
-/// Merges the configuration file and the command-line flags for the login server.
-pub(crate) fn prepare_logins(flags: &Flags, mut file: File) -> Result<LoginState> {
-    let login = file.login.get_or_insert_default();
-    if !flags.listen.is_empty() || !flags.listen_tls.is_empty() {
-        login.listen = Some(flags.listen.clone());
-        login.listen_tls = Some(flags.listen_tls.clone());
-    }
-    if flags.users.is_some() || flags.exec.is_some() {
-        login.users.clone_from(&flags.users);
-        login.exec.clone_from(&flags.exec);
-    }
-    if flags.via != Route::Kernel && login.listen.is_none() && login.listen_tls.is_none() {
-        bail!(
-            "no port for logins at {}: use --listen-tls '[::]:992' or --listen '[::]:23'",
-            flags.via
-        );
-    }
-    if let Some(device) = &flags.console {
-        file.consoles.push(ConsoleFile {
-            device: device.clone(),
-            listen: login.listen.take().unwrap_or_default(),
-            listen_tls: login.listen_tls.take().unwrap_or_default(),
-            tls: flags.tls,
-            ..ConsoleFile::default()
-        });
-    }
-    login.tls = flags.tls.or(login.tls);
-    login.allow.extend(&flags.allow);
-    login.deny.extend(&flags.deny);
-    login.idle_timeout_s = flags.idle_timeout_s.or(login.idle_timeout_s);
-    let configuration = Configuration::complete(file, os::user::is_root())?;
-    let service = service(&configuration)?;
-    Ok(LoginState {
-        service,
-        via: flags.via.clone(),
-        admission: Mutex::new(Admission::new(configuration.rules.clone())),
-        checks: FairQueue::new(PASSWORD_CHECKS),
-        log: Log { is_json: flags.json, is_quiet: flags.quiet },
-        configuration,
-    })
-}
-
-fn service(configuration: &Configuration) -> Result<Service> {
+fn service(configuration: &LoginConfiguration) -> Result<Service> {
     if !configuration.serves_logins() {
         return Ok(Service::NoLogins);
     }

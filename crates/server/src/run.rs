@@ -1,12 +1,12 @@
 //! Runs the servers until the process is terminated.
 
-use super::configuration::File;
+use super::configuration_loader::ConfigurationLoader;
 use super::flags::Flags;
 use super::log::{Log, ServeEvent};
 use super::login_listeners::listen;
-use super::login_server::{LoginServer, prepare_logins};
+use super::login_server::{LoginServer, LoginState};
 use super::metrics;
-use super::prepare::{Prepared, ftp_settings};
+use super::prepare::Prepared;
 use super::traffic::ServerProtocol;
 use super::transfer_log::TransferLog;
 use super::{ftp, tftp};
@@ -54,7 +54,7 @@ pub fn serve(prepared: Prepared) -> Result<()> {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = LocalSet::new();
-    let log = Log { is_json: flags.json, is_quiet: flags.quiet };
+    let log = flags.log();
     let _meter_server = has_meters_socket.then(|| serve_meters(&registry, log));
     // Separate task for the servers: `block_on` polls its own future whenever any task is woken.
     let result = local.block_on(&runtime, async {
@@ -185,18 +185,16 @@ async fn run_servers(
 /// Rereads the configuration and the user files, and applies the settings that can change at run
 /// time.
 fn reload(flags: &Flags, served: &Served, log: Log) {
-    let file = || -> Result<File> {
-        let file = flags.config.as_deref().map(File::read).transpose();
-        file.map(Option::unwrap_or_default)
-    };
+    let load = || ConfigurationLoader::open(flags);
     if let Some(ftp) = &served.ftp {
-        ftp.reload(
-            file()
-                .and_then(|file| ftp_settings(flags, &file)?.context("the [ftp] table is missing")),
-        );
+        let settings = load().and_then(|loader| loader.ftp());
+        ftp.reload(settings.and_then(|settings| settings.context("the [ftp] table is missing")));
     }
     if let Some(login_server) = &served.login_server {
-        log.write(&match file().and_then(|file| prepare_logins(flags, file)) {
+        let configuration = load().and_then(|loader| loader.login());
+        let login_state =
+            configuration.and_then(|configuration| LoginState::prepare(configuration, flags));
+        log.write(&match login_state {
             Ok(login_state) => {
                 login_server.apply_reloadable(login_state);
                 ServeEvent::ReloadedLogins

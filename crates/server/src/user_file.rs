@@ -8,7 +8,7 @@
 //!
 //! The file belongs to the user that runs the server; a file accessible to others is rejected.
 
-use super::suggest;
+use super::toml_file::{self, TomlFile};
 use anyhow::{Context, Result, bail};
 use argon2::password_hash::phc::PasswordHash;
 use argon2::{Argon2, PasswordHasher, PasswordVerifier};
@@ -48,14 +48,13 @@ impl<A: UserEntry> UserFile<A> {
     ///
     /// Returns an error if the file cannot be read, is accessible to others, or is invalid.
     pub(super) fn read(path: &Path) -> Result<Self> {
-        let path_text = path.display();
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read user file {path_text}"))?;
+        let text = TomlFile::USERS.read_text(path)?;
         let mode = std::fs::metadata(path)?.permissions().mode();
         if mode & 0o007 != 0 {
+            let path_text = path.display();
             bail!("user file {path_text} is accessible to others: run chmod o-rwx {path_text}");
         }
-        Self::parse(&text).with_context(|| format!("invalid user file {path_text}"))
+        Self::parse(&text).with_context(|| TomlFile::USERS.invalid(path))
     }
 
     /// Parses a file of users.
@@ -64,8 +63,7 @@ impl<A: UserEntry> UserFile<A> {
     ///
     /// Returns an error if the text is invalid.
     pub(super) fn parse(text: &str) -> Result<Self> {
-        let accounts: BTreeMap<String, A> =
-            toml::from_str(text).map_err(|error| suggest::with_suggestion(&error))?;
+        let accounts: BTreeMap<String, A> = toml_file::parse(text)?;
         for (name, account) in &accounts {
             if PasswordHash::new(account.password()).is_err() {
                 bail!(

@@ -1,5 +1,5 @@
-//! Support for the tests of all crates: the outcome "not configured", and the third-party programs
-//! that tests run (their *peers*).
+//! Support for the tests of all crates: the outcome "not configured", network namespaces, the logs
+//! of programs, and the third-party programs that tests run (their *peers*).
 //!
 //! A test has three outcomes:
 //!
@@ -18,9 +18,13 @@
 
 mod network;
 pub mod peers;
+mod poll;
+mod program_log;
 mod report;
 mod root;
 
-pub use network::in_new_network;
+pub use network::{in_configured_network, in_new_network, ip};
+pub use poll::poll_until_timeout;
+pub use program_log::ProgramLog;
 pub use report::not_configured;
 pub use root::is_root_of_the_machine;

@@ -39,6 +39,34 @@ pub fn in_new_network<E: Display>(
     }
 }
 
+/// Like [`in_new_network`], in a network that iproute2's `ip` configures with each of
+/// `arguments`.
+///
+/// # Panics
+///
+/// Panics as [`in_new_network`], or if `ip` fails.
+pub fn in_configured_network<E: Display>(
+    enter: impl FnOnce() -> Result<(), E> + Send,
+    arguments: &[&[&str]],
+    test: impl FnOnce() + Send,
+) {
+    in_new_network(enter, || {
+        arguments.iter().for_each(|arguments| ip(arguments));
+        test();
+    });
+}
+
+/// Runs iproute2's `ip` in the network namespace of this thread.
+///
+/// # Panics
+///
+/// Panics if `ip` cannot be started or fails.
+pub fn ip(arguments: &[&str]) {
+    let status = Command::new("ip").args(arguments).status();
+    let status = status.unwrap_or_else(|error| panic!("cannot start ip: {error}"));
+    assert!(status.success(), "ip {arguments:?}");
+}
+
 /// Runs the test `name` in a new process, as root of a new user namespace with a new network
 /// namespace.
 fn run_as_own_root(name: &str, refused: &str) {

@@ -7,7 +7,7 @@
 //! A password is never printed.
 
 use anyhow::{Context, Result, bail};
-use carrier::HostTarget;
+use carrier::{HostTarget, Scheme};
 use protocols::ftp::user::TlsUse;
 use protocols::tftp::{Mode, SERVER_PORT};
 use std::fmt;
@@ -89,39 +89,10 @@ impl FromStr for Url {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let Some((scheme, rest)) = text.split_once("://") else {
-            bail!("'{}' is not a URL: use ftp://host/name", text.escape_debug());
-        };
-        // RFC 3986 §3.1: the case of a scheme does not matter.
-        let tls = match scheme.to_ascii_lowercase().as_str() {
-            "tftp" => None,
-            "ftp" => Some(TlsUse::Never),
-            "ftpes" => Some(TlsUse::Required),
-            "ftps" => Some(TlsUse::Implicit),
-            _ => bail!(
-                "unsupported URL scheme '{}://': use ftp, ftpes, ftps or tftp",
-                scheme.escape_debug()
-            ),
-        };
-        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        // The part before the host may contain a password, so no error message contains that part.
-        let (login, host) = match authority.rsplit_once('@').filter(|_| tls.is_some()) {
-            Some((login, host)) => (parse_login(login)?, host),
-            None => (Login::default(), authority),
-        };
-        let location = format!("{scheme}://{}/{}", host.escape_debug(), path.escape_debug());
-        let (path, scheme) = match tls {
-            Some(tls) => ftp_scheme(path, tls)?,
-            None => tftp_scheme(path)?,
-        };
-        let target = HostTarget::parse(host, Some(scheme.port()))?;
-        let name = percent_decoded(path)
-            .with_context(|| format!("'{location}' has a % without two hex digits"))?;
-        // In some protocols and logs, a line break in a name would begin another command or line.
-        if name.iter().any(u8::is_ascii_control) {
-            bail!("'{location}' has a control character in its name");
+        match Self::parse(text)? {
+            Some(url) => Ok(url),
+            None => bail!("'{}' is not a URL: use ftp://host/name", text.escape_debug()),
         }
-        Ok(Self { scheme, login, target, name })
     }
 }
 
@@ -164,6 +135,56 @@ fn parse_login(text: &str) -> Result<Login> {
 }
 
 impl Url {
+    /// Parses a URL. Returns `None` if `text` has no scheme, and thus may be a local path.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the scheme is unknown or the URL is invalid.
+    pub fn parse(text: &str) -> Result<Option<Self>> {
+        let (scheme, rest) = Scheme::split(text, Scheme::FILES, &[])?;
+        scheme.map(|scheme| Self::with_scheme(scheme, rest)).transpose()
+    }
+
+    /// Parses a URL of an FTP server, or a host without a scheme, which is reached by FTP.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the scheme is unknown or the URL is invalid.
+    pub fn parse_ftp_host(text: &str) -> Result<Self> {
+        let (scheme, rest) = Scheme::split(text, Scheme::FILES, &[])?;
+        Self::with_scheme(scheme.unwrap_or(Scheme::Ftp), rest)
+    }
+
+    /// Parses the part of a URL after the scheme.
+    fn with_scheme(scheme: Scheme, rest: &str) -> Result<Self> {
+        let tls = match scheme {
+            Scheme::Ftpes => Some(TlsUse::Required),
+            Scheme::Ftps => Some(TlsUse::Implicit),
+            Scheme::Tftp => None,
+            _ => Some(TlsUse::Never),
+        };
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        // The part before the host may contain a password, so no error message contains that part.
+        let (login, host) = match authority.rsplit_once('@').filter(|_| tls.is_some()) {
+            Some((login, host)) => (parse_login(login)?, host),
+            None => (Login::default(), authority),
+        };
+        let location =
+            format!("{}://{}/{}", scheme.name(), host.escape_debug(), path.escape_debug());
+        let (path, scheme) = match tls {
+            Some(tls) => ftp_scheme(path, tls)?,
+            None => tftp_scheme(path)?,
+        };
+        let target = HostTarget::parse(host, Some(scheme.port()))?;
+        let name = percent_decoded(path)
+            .with_context(|| format!("'{location}' has a % without two hex digits"))?;
+        // In some protocols and logs, a line break in a name would begin another command or line.
+        if name.iter().any(u8::is_ascii_control) {
+            bail!("'{location}' has a control character in its name");
+        }
+        Ok(Self { scheme, login, target, name })
+    }
+
     /// Returns the last component of the name, which may be empty.
     pub fn last_component(&self) -> &[u8] {
         self.name.rsplit(|&byte| byte == b'/').next().unwrap_or_default()
@@ -292,6 +313,21 @@ mod tests {
     fn each_ftp_scheme_has_its_default_port() {
         let ports = ["ftp", "ftpes", "ftps"].map(|name| url(&format!("{name}://a/b")).target.port);
         assert_eq!(ports, [21, 21, 990]);
+    }
+
+    #[test]
+    fn a_host_name_alone_is_an_ftp_url() {
+        let url = |text| Url::parse_ftp_host(text).unwrap().to_string();
+        assert_eq!(url("example.net:2121"), "ftp://example.net:2121/");
+        assert_eq!(url("ftps://example.net"), "ftps://example.net/");
+    }
+
+    #[test]
+    fn a_text_without_a_scheme_is_no_url() {
+        assert_eq!(Url::parse("a/b").unwrap(), None);
+        assert_eq!(Url::parse("ftp://a/b").unwrap(), Some(url("ftp://a/b")));
+        let error = Url::parse("telnet://a").unwrap_err().to_string();
+        assert!(error.contains("use ftp://, ftpes://, ftps:// or tftp://"), "{error}");
     }
 
     proptest! {

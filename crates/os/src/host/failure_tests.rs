@@ -6,7 +6,6 @@ use super::*;
 use crate::testing::in_new_network;
 use std::future::Future;
 use std::net::SocketAddr;
-use std::process::Command;
 use std::time::Duration as Time;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -20,8 +19,7 @@ async fn in_time<T>(work: impl Future<Output = T>) -> T {
 
 /// Runs the iproute2 command `ip` in the network namespace of this thread.
 fn ip(arguments: &str) {
-    let status = Command::new("ip").args(arguments.split(' ')).status().unwrap();
-    assert!(status.success(), "ip {arguments}");
+    test_support::ip(&arguments.split(' ').collect::<Vec<_>>());
 }
 
 #[test]

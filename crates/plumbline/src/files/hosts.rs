@@ -14,8 +14,8 @@ use super::representation::{RequestedType, parse_requested_type, parse_word_form
 use anyhow::{Context, Result, bail};
 use protocols::ftp::{ByteSize, Type, WordFormat};
 use serde::Deserialize;
+use server::TomlFile;
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::path::PathBuf;
 
 #[derive(Debug, Default, Deserialize)]
@@ -57,16 +57,11 @@ impl HostSettings {
     /// Returns an error if the configuration cannot be read or is invalid.
     pub(in crate::files) fn of(host: &str) -> Result<Self> {
         let Some(path) = path() else { return Ok(Self::default()) };
-        let name = path.display();
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
-            Err(error) => {
-                let sentence = format!("cannot read the configuration {name}");
-                return Err(anyhow::Error::new(error).context(sentence));
-            }
-        };
-        find(&text, host).with_context(|| format!("invalid configuration {name}"))
+        if matches!(path.try_exists(), Ok(false)) {
+            return Ok(Self::default());
+        }
+        let file = TomlFile::CONFIGURATION.read(&path)?;
+        find(&file, host).with_context(|| TomlFile::CONFIGURATION.invalid(&path))
     }
 }
 
@@ -76,8 +71,7 @@ fn path() -> Option<PathBuf> {
     Some(config_home.map(PathBuf::from).or_else(home)?.join("plumb/config.toml"))
 }
 
-fn find(text: &str, host: &str) -> Result<HostSettings> {
-    let file: Configuration = toml::from_str(text)?;
+fn find(file: &Configuration, host: &str) -> Result<HostSettings> {
     let mut host_settings = HostSettings::default();
     for (name, table) in &file.host {
         let settings = settings(table).with_context(|| format!("[host.{name:?}]"))?;
@@ -103,6 +97,10 @@ fn settings(table: &HostsTable) -> Result<HostSettings> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn find(text: &str, host: &str) -> Result<HostSettings> {
+        super::find(&toml::from_str(text)?, host)
+    }
 
     const TEXT: &str = "[host.\"Its.example\"]\nimage = \"L 36\"\nstore = \"c36\"\n\
         [host.other]\nimage = \"auto\"\n";

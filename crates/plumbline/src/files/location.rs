@@ -15,9 +15,7 @@ impl FromStr for Location {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> anyhow::Result<Self> {
-        if text.contains("://") {
-            return text.parse().map(Self::Remote);
-        }
-        Ok(Self::Local(PathBuf::from(text)))
+        let url = Url::parse(text)?;
+        Ok(url.map_or_else(|| Self::Local(PathBuf::from(text)), Self::Remote))
     }
 }

@@ -2,17 +2,29 @@
 //! session, or a running plumb.
 
 use anyhow::{Context, Result, bail};
-use carrier::{Destination, HostTarget, LoginScheme};
+use carrier::{Destination, HostTarget, LoginScheme, Scheme, TELNETS_PORT};
 use os::serial::{DataBits, LineSettings, Parity, StopBits};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use transfer::url::Url;
 
-/// Port of Telnet over TLS.
-const TELNETS_PORT: u16 = 992;
 /// File name extension of a recording.
 const RECORDING: &str = ".cast";
+
+/// Schemes of servers and lines that can be measured.
+const SCHEMES: &[Scheme] = &[
+    Scheme::Telnet,
+    Scheme::Telnets,
+    Scheme::Ftp,
+    Scheme::Ftpes,
+    Scheme::Ftps,
+    Scheme::Tftp,
+    Scheme::Serial,
+];
+
+/// Other targets of a measurement.
+const OTHER_TARGETS: &[&str] = &["pid:NUMBER", "a recording, FILE.cast"];
 
 /// A target as typed by the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,9 +127,6 @@ impl FromStr for MeasureTarget {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        if text.starts_with("serial:") {
-            return LoginTarget::parse(text).map(Self::Login);
-        }
         if let Some(process) = text.strip_prefix("pid:") {
             let number = process.parse().ok().filter(|number| *number > 0);
             return number.map(Self::Running).with_context(|| {
@@ -128,27 +137,16 @@ impl FromStr for MeasureTarget {
                 )
             });
         }
-        let Some((scheme, _)) = text.split_once("://") else {
-            if text.ends_with(RECORDING) {
-                return Ok(Self::Recording(PathBuf::from(text)));
-            }
-            if text.contains('/') {
-                bail!(
-                    "'{}' is not a target: a recording's name ends with {RECORDING}, a serial line \
-                     is serial:/dev/..., and a server is a URL",
-                    text.escape_debug()
-                );
-            }
-            return LoginTarget::parse(text).map(Self::Login);
-        };
-        match scheme {
-            "telnet" | "telnets" => LoginTarget::parse(text).map(Self::Login),
-            "ftp" | "ftps" | "ftpes" | "tftp" => text.parse().map(Self::Files),
-            _ => bail!(
-                "'{}://' cannot be measured: use telnet, telnets, ftp, ftpes, ftps, tftp, \
-                    serial:DEVICE, pid:NUMBER or a recording, FILE{RECORDING}",
-                scheme.escape_debug()
+        match Scheme::split(text, SCHEMES, OTHER_TARGETS)?.0 {
+            Some(scheme) if Scheme::FILES.contains(&scheme) => text.parse().map(Self::Files),
+            Some(_) => LoginTarget::parse(text).map(Self::Login),
+            None if text.ends_with(RECORDING) => Ok(Self::Recording(PathBuf::from(text))),
+            None if text.contains('/') => bail!(
+                "'{}' is not a target: a recording's name ends with {RECORDING}, a serial line is \
+                 serial:/dev/..., and a server is a URL",
+                text.escape_debug()
             ),
+            None => LoginTarget::parse(text).map(Self::Login),
         }
     }
 }
@@ -202,7 +200,7 @@ mod tests {
     #[test]
     fn each_kind_of_invalid_target_has_its_own_message() {
         let message = |text: &str| text.parse::<MeasureTarget>().unwrap_err().to_string();
-        assert!(message("ssh://host").contains("cannot be measured: use"));
+        assert!(message("ssh://host").contains("unsupported URL scheme 'ssh://': use telnet://"));
         assert!(message("serial:").contains("no device in"));
         assert!(message("serial:/dev/x?baud=fast").contains("invalid serial line setting"));
         assert!(message("pid:me").contains("plumb meters --list"));

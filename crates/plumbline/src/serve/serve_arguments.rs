@@ -4,7 +4,7 @@ use crate::heading;
 use crate::record_options::RecordOptions;
 use carrier::Route;
 use ipnet::IpNet;
-use server::{Flags, FtpFlags, Protection, Rights, RootFlags, StartTls, TftpFlags};
+use server::{Flags, FtpFlags, LoginFlags, Protection, Rights, RootFlags, StartTls, TftpFlags};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -219,23 +219,29 @@ impl TftpArguments {
 }
 
 impl Arguments {
-    /// Returns the settings that override the configuration file.
-    pub(super) fn to_flags(&self) -> Flags {
-        Flags {
-            config: self.config.clone(),
+    fn login_flags(&self) -> LoginFlags {
+        LoginFlags {
             listen: self.listen.clone(),
             listen_tls: self.listen_tls.clone(),
             tls: self.tls.map(StartTls::from),
             users: self.users.clone(),
             console: self.console.clone(),
             exec: self.exec.clone(),
+            idle_timeout_s: self.idle_timeout,
+        }
+    }
+
+    /// Returns the settings that override the configuration file.
+    pub(super) fn to_flags(&self) -> Flags {
+        Flags {
+            config: self.config.clone(),
+            login: self.login_flags(),
             root: self.root.to_flags(),
             ftp: self.ftp.to_flags(),
             tftp: self.tftp.to_flags(),
             via: self.via.clone(),
             allow: self.allow.clone(),
             deny: self.deny.clone(),
-            idle_timeout_s: self.idle_timeout,
             no_record: self.record_options.no_record,
             metrics: self.metrics,
             metrics_hosts: self.metrics_host.clone(),

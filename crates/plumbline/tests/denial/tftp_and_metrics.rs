@@ -6,6 +6,7 @@ use super::login_harness::serve_process::{RawClient, ServeProcess};
 use super::*;
 use std::io::ErrorKind;
 use std::net::UdpSocket;
+use test_support::ProgramLog;
 
 /// Starts a TFTP server at a free port of 127.0.0.1; `limits` go into its table `[tftp]`.
 fn tftp_server(directories: &TestDirectories, limits: &str) -> (Program, u16) {
@@ -17,10 +18,8 @@ fn tftp_server(directories: &TestDirectories, limits: &str) -> (Program, u16) {
     command.args(["serve", "--config"]).arg(configuration);
     command.env("XDG_STATE_HOME", directories.local_path("state")).stderr(Stdio::piped());
     let mut program = Program::start(&mut command).unwrap();
-    let mut lines = BufReader::new(program.child().stderr.take().unwrap()).lines();
-    let serving = |line: &String| line.contains("serving TFTP at ");
-    let line = lines.by_ref().map(Result::unwrap).find(serving).unwrap();
-    thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+    let log = ProgramLog::read(program.child().stderr.take().unwrap());
+    let line = log.wait_for("serving TFTP at ");
     let port = line.split("127.0.0.1:").nth(1).unwrap().split(',').next().unwrap();
     (program, port.parse().unwrap())
 }

@@ -1,6 +1,5 @@
 //! Shared parts of the FTP server tests: directories, a server, and a raw control connection.
 
-use crate::login_harness::poll_until_timeout;
 use os::process::Program;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,8 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread;
+use test_support::ProgramLog;
 
 /// The directories of a test.
 pub(crate) struct TestDirectories(pub(crate) PathBuf);
@@ -83,7 +81,7 @@ pub(crate) fn pattern(len: usize) -> Vec<u8> {
 /// A running server.
 pub(crate) struct Server {
     pub(crate) program: Program,
-    messages: Arc<Mutex<Vec<String>>>,
+    log: ProgramLog,
     pub(crate) port: u16,
 }
 
@@ -120,13 +118,8 @@ impl Server {
         command.args(["serve", "--ftp", "--root"]).arg(directories.remote_path("")).args(words);
         command.env("XDG_STATE_HOME", directories.0.join("state"));
         let mut program = Program::start(command.stderr(Stdio::piped())).unwrap();
-        let messages = Arc::new(Mutex::new(Vec::new()));
-        let lines = BufReader::new(program.child().stderr.take().unwrap()).lines();
-        let received = Arc::clone(&messages);
-        thread::spawn(move || {
-            lines.map_while(Result::ok).for_each(|line| received.lock().unwrap().push(line));
-        });
-        let mut server = Self { program, messages, port: 0 };
+        let log = ProgramLog::read(program.child().stderr.take().unwrap());
+        let mut server = Self { program, log, port: 0 };
         let line = server.wait_for_log("serving FTP at ");
         let place = line.split("serving FTP at ").nth(1).unwrap().split(", ").next().unwrap();
         server.port = place.rsplit(':').next().unwrap().parse().unwrap();
@@ -135,9 +128,7 @@ impl Server {
 
     /// Waits for a line of the server's log that contains `text`, and returns it.
     pub(crate) fn wait_for_log(&self, text: &str) -> String {
-        poll_until_timeout(|| {
-            self.messages.lock().unwrap().iter().find(|line| line.contains(text)).cloned()
-        })
+        self.log.wait_for(text)
     }
 
     pub(crate) fn url(&self, ip: &str, name: &str) -> String {

@@ -2,17 +2,15 @@
 //! clients use the kernel's TCP/IP in a separate network namespace.
 
 use crate::ftp_harness::{TestDirectories, pattern};
-use crate::login_harness::{TerminalUser, in_new_network, poll_until_timeout};
+use crate::login_harness::{TerminalUser, in_new_network};
 use net::time::Duration;
 use os::process::Program;
 use ring::digest::{SHA256, digest};
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
-use std::thread;
+use test_support::ProgramLog;
 
 /// Address of plumb's host on the TUN.
 const OURS: &str = "10.0.0.2";
@@ -20,7 +18,7 @@ const FTP: &str = "ftp://10.0.0.2:2121/";
 
 struct ServeProcess {
     program: Program,
-    output: Arc<Mutex<Vec<String>>>,
+    log: ProgramLog,
 }
 
 impl ServeProcess {
@@ -35,22 +33,15 @@ impl ServeProcess {
             .env("XDG_STATE_HOME", directories.0.join("state"))
             .stderr(Stdio::piped());
         let mut program = Program::start(&mut command).unwrap();
-        let output = Arc::new(Mutex::new(Vec::new()));
-        let lines = BufReader::new(program.child().stderr.take().unwrap()).lines();
-        let read = Arc::clone(&output);
-        thread::spawn(move || {
-            lines.map_while(Result::ok).for_each(|line| read.lock().unwrap().push(line));
-        });
-        let process = Self { program, output };
+        let log = ProgramLog::read(program.child().stderr.take().unwrap());
+        let process = Self { program, log };
         process.wait_for_output("serving TFTP at UDP port 6969 of plumb's own TCP/IP stack");
         process.wait_for_output("serving FTP at port 2990 of plumb's own TCP/IP stack, with TLS");
         process
     }
 
     fn wait_for_output(&self, text: &str) {
-        poll_until_timeout(|| {
-            self.output.lock().unwrap().iter().any(|line| line.contains(text)).then_some(())
-        });
+        self.log.wait_for(text);
     }
 }
 
@@ -185,7 +176,7 @@ fn a_broadcast_tftp_request_is_not_answered() {
         let (count, _) = socket.recv_from(&mut room).unwrap();
         assert_eq!(room[..4], [0, 5, 0, 1], "{:?}", &room[..count]);
         server.wait_for_output("'missing'");
-        assert!(!server.output.lock().unwrap().iter().any(|line| line.contains("'file'")));
+        assert!(server.log.count("'file'") == 0);
     });
 }
 
@@ -208,8 +199,7 @@ fn a_file_server_on_a_userspace_host_ends_with_its_device() {
     in_new_network(|| {
         let directories = TestDirectories::new();
         let mut server = ServeProcess::start(&directories, &[]);
-        let status = Command::new("ip").args(["link", "delete", "plumb0"]).status().unwrap();
-        assert!(status.success());
+        test_support::ip(&["link", "delete", "plumb0"]);
         let end_status = server.program.wait_for_end(Duration::from_secs(10)).unwrap();
         assert_eq!(end_status.unwrap().code(), Some(4));
     });

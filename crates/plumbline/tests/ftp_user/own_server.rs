@@ -10,6 +10,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use test_support::ProgramLog;
 
 /// A working directory with a subdirectory `there` for a server.
 pub(crate) struct TestDirectory(pub(crate) PathBuf);
@@ -66,15 +67,10 @@ impl TestDirectory {
         command.arg(self.0.join("there")).arg("--config").arg(configuration);
         command.stderr(Stdio::piped());
         let mut server = Program::start(&mut command).unwrap();
-        let mut lines = BufReader::new(server.child().stderr.take().unwrap()).lines();
-        let directory = lines.find_map(|line| {
-            let line = line.unwrap();
-            let directory = line.split("serving FTP at ").nth(1)?;
-            Some(directory.split(", ").next().unwrap().to_owned())
-        });
-        // Drains the server's further log lines.
-        std::thread::spawn(move || lines.for_each(drop));
-        (server, format!("ftp://{}", directory.unwrap()))
+        let log = ProgramLog::read(server.child().stderr.take().unwrap());
+        let line = log.wait_for("serving FTP at ");
+        let address = line.split("serving FTP at ").nth(1).unwrap().split(", ").next().unwrap();
+        (server, format!("ftp://{address}"))
     }
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod relay;
 pub(crate) mod serial_peer;
 pub(crate) mod serve_process;
 pub(crate) mod tcp_urgent;
+pub(crate) mod terminal_relay;
 
 use net::Cx;
 use net::meter::Meter;
@@ -28,6 +29,8 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use test_support::peers;
+
+pub(crate) use test_support::poll_until_timeout;
 
 /// Address of the servers: the kernel's end of the TUN.
 pub(crate) const SERVER: &str = "10.0.0.1";
@@ -54,13 +57,7 @@ pub(crate) fn in_configured_network(
     arguments: &'static [&'static [&'static str]],
     test: impl FnOnce() + Send + 'static,
 ) {
-    test_support::in_new_network(os::namespace::enter_new_network, || {
-        for arguments in arguments {
-            let status = Command::new("ip").args(*arguments).status().unwrap();
-            assert!(status.success(), "ip {arguments:?}");
-        }
-        test();
-    });
+    test_support::in_configured_network(os::namespace::enter_new_network, arguments, test);
 }
 
 /// Creates a TUN with the subnets 10.9.0.0/24 and 2001:db8:9::/64, in which no host answers. The
@@ -211,18 +208,6 @@ pub(crate) fn start_inetutils(
         *thread_program.lock().unwrap() = Some(Program::start(&mut command).unwrap());
     });
     Running { port, _program: program }
-}
-
-/// Calls `attempt` until `attempt` returns a value; panics after ten seconds.
-pub(crate) fn poll_until_timeout<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
-    let clock = Monotonic::start();
-    loop {
-        if let Some(value) = attempt() {
-            return value;
-        }
-        assert!(clock.now() - Instant::ZERO < WAIT_TIMEOUT, "nothing within ten seconds");
-        thread::yield_now();
-    }
 }
 
 /// A user at a terminal that runs `plumb login`.

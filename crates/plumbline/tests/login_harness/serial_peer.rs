@@ -3,9 +3,9 @@
 //! The program and plumb each have a pseudo-terminal. A relay connects both pseudo-terminals like a
 //! null modem.
 
-use net::time::Duration;
+use super::terminal_relay;
 use os::clock::Monotonic;
-use os::pty::{Pty, PtyProgram};
+use os::pty::Pty;
 use os::readiness::{PollFd, PollFlags, Wake, wait};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -65,7 +65,7 @@ impl SerialPeer {
         let line = Pty::open(super::SIZE).unwrap();
         let device = line.path().to_owned();
         let (held, ended) = UnixStream::pair().unwrap();
-        thread::spawn(move || relay(&line, &program, &ended));
+        thread::spawn(move || terminal_relay::run(&line, &program, &ended));
         Ok(Self { device, home, _held: held })
     }
 
@@ -90,40 +90,4 @@ fn new_home() -> PathBuf {
     let home = std::env::temp_dir().join(name);
     std::fs::create_dir_all(&home).unwrap();
     home
-}
-
-/// Relays bytes in both directions until the other end of `ended` is closed.
-fn relay(line: &Pty, program: &PtyProgram, ended: &UnixStream) {
-    let clock = Monotonic::start();
-    let mut bytes = [0; 4096];
-    let limit = clock.now() + Duration::from_secs(60);
-    loop {
-        let mut ready = [
-            PollFd::new(ended, PollFlags::IN),
-            PollFd::new(line, PollFlags::IN),
-            PollFd::new(program, PollFlags::IN),
-        ];
-        let wake = wait(&mut ready, &clock, Some(limit)).unwrap();
-        let [is_over, ..] = ready.map(|descriptor| !descriptor.revents().is_empty());
-        if is_over || !matches!(wake, Wake::Ready(_)) {
-            return;
-        }
-        if let Some(count) = line.read(&mut bytes).unwrap() {
-            write_all(&bytes[..count], |rest| program.write(rest).unwrap());
-        }
-        match program.read(&mut bytes).unwrap() {
-            Some(0) => return,
-            Some(count) => write_all(&bytes[..count], |rest| line.write(rest).unwrap()),
-            None => {}
-        }
-    }
-}
-
-/// Writes all of `bytes`; gives up on a terminal that stays full because nothing reads it.
-fn write_all(bytes: &[u8], mut write: impl FnMut(&[u8]) -> Option<usize>) {
-    let mut rest = bytes;
-    super::poll_until_timeout(|| {
-        rest = &rest[write(rest).unwrap_or(0)..];
-        rest.is_empty().then_some(())
-    });
 }

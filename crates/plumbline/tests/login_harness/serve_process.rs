@@ -2,13 +2,12 @@
 
 use super::{SERVER, poll_until_timeout};
 use os::process::Program;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread;
+use test_support::ProgramLog;
 
 /// Port of the cleartext server.
 pub(crate) const PORT: &str = "2323";
@@ -16,7 +15,7 @@ pub(crate) const PORT: &str = "2323";
 /// A running `plumb serve` and its log.
 pub(crate) struct ServeProcess {
     pub(crate) program: Program,
-    messages: Arc<Mutex<Vec<String>>>,
+    log: ProgramLog,
     state: PathBuf,
 }
 
@@ -40,31 +39,24 @@ impl ServeProcess {
         command.env("XDG_STATE_HOME", &state);
         command.env("LD_PRELOAD_OF_THE_SERVER", "1").stderr(Stdio::piped());
         let mut program = Program::start(&mut command).unwrap();
-        let messages = Arc::new(Mutex::new(Vec::new()));
-        let lines = BufReader::new(program.child().stderr.take().unwrap()).lines();
-        let received = Arc::clone(&messages);
-        thread::spawn(move || {
-            lines.map_while(Result::ok).for_each(|line| received.lock().unwrap().push(line));
-        });
-        let server = Self { program, messages, state };
+        let log = ProgramLog::read(program.child().stderr.take().unwrap());
+        let server = Self { program, log, state };
         server.wait_for_log("listening on");
         server
     }
 
     /// Waits for a log line that contains `text`, and returns it.
     pub(crate) fn wait_for_log(&self, text: &str) -> String {
-        poll_until_timeout(|| {
-            self.messages.lock().unwrap().iter().find(|line| line.contains(text)).cloned()
-        })
+        self.log.wait_for(text)
     }
 
     /// Returns the log lines so far.
     pub(crate) fn lines(&self) -> Vec<String> {
-        self.messages.lock().unwrap().clone()
+        self.log.lines()
     }
 
     pub(crate) fn has_logged(&self, text: &str) -> bool {
-        self.messages.lock().unwrap().iter().any(|line| line.contains(text))
+        self.log.count(text) > 0
     }
 
     /// Writes a users' file with `name` and `password`, and returns its path.

@@ -1,16 +1,14 @@
 //! Settings of a console: a `[[console]]` of the configuration file, or `--console`.
 
+use crate::listen_addresses::ListenAddresses;
 use crate::start_tls_policy::StartTls;
 use anyhow::{Context, Result, bail};
 use carrier::line_settings;
 use ipnet::IpNet;
 use os::serial::LineSettings;
 use serde::Deserialize;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
-
-/// Customary TCP port of RFC 2217 servers; RFC 2217 assigns no port.
-const PORT: u16 = 2217;
 
 /// Table `[[console]]` of the configuration file.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -43,8 +41,7 @@ pub(crate) struct ConsoleFile {
 pub(crate) struct ConsoleSettings {
     pub(crate) device: PathBuf,
     pub(crate) line: LineSettings,
-    pub(crate) listen: Vec<SocketAddr>,
-    pub(crate) listen_tls: Vec<SocketAddr>,
+    pub(crate) addresses: ListenAddresses,
     pub(crate) start_tls: Option<StartTls>,
     pub(crate) write: Vec<IpNet>,
     pub(super) rates: Vec<u32>,
@@ -72,15 +69,11 @@ impl ConsoleSettings {
         if line.bits_per_second == 0 {
             bail!("invalid bit rate 0 of console {device}: set baud, e.g. baud = 9600");
         }
-        let mut listen = file.listen;
-        if listen.is_empty() && file.listen_tls.is_empty() {
-            listen.push((Ipv4Addr::LOCALHOST, PORT).into());
-        }
+        let addresses = ListenAddresses { listen: file.listen, listen_tls: file.listen_tls };
         Ok(Self {
             device: device.into(),
             line,
-            listen,
-            listen_tls: file.listen_tls,
+            addresses: if addresses.is_empty() { ListenAddresses::console() } else { addresses },
             start_tls: file.tls,
             write: file.write,
             rates: file.rates,
@@ -113,7 +106,7 @@ mod tests {
         let settings = complete("device = \"/dev/ttyS0?baud=1200&parity=even\"").unwrap();
         assert_eq!(settings.line.bits_per_second, 1200);
         assert_eq!(settings.line.parity, Parity::Even);
-        assert_eq!(settings.listen, ["127.0.0.1:2217".parse().unwrap()]);
+        assert_eq!(settings.addresses.listen, ["127.0.0.1:2217".parse().unwrap()]);
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Configuration of the FTP server: the configuration file, overridden by command-line flags.
 
 use super::super::admission::Rules;
-use super::super::certificate::{CertificatePaths, TlsTable};
-use super::super::flags::{FtpFlags, RootFlags};
+use super::super::certificate::CertificatePaths;
+use super::super::flags::FtpFlags;
+use super::super::listen_addresses::ListenAddresses;
+use super::super::shared_settings::SharedSettings;
 use super::mail::Spool;
 use super::partial::Limits;
 use super::passive_ports::Ports;
@@ -21,14 +23,11 @@ use protocols::ftp::server::{ServerSettings, TlsPolicy};
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration as StdDuration;
 
-const FTP_PORT: u16 = 21;
-/// Offset added to the default port numbers when the server does not run as root.
-const UNPRIVILEGED_PORT_OFFSET: u16 = 2100;
 const SESSIONS_MAX: usize = 10_000;
 const SESSIONS_PER_SOURCE_MAX: usize = 1_000;
 /// Default limit of the bytes that one command of an anonymous user may hash: a few seconds of CPU
@@ -128,43 +127,27 @@ pub(in super::super) struct FtpSettings {
     pub(super) engine: ServerSettings,
 }
 
-/// Settings shared with other servers.
-pub(in super::super) struct Shared<'a> {
-    pub(in super::super) root: &'a RootFlags,
-    /// Whether the directory given by `--root` is served by FTP because no protocol is specified.
-    pub(in super::super) is_for_ftp: bool,
-    pub(in super::super) prefixes: (&'a [IpNet], &'a [IpNet]),
-    pub(in super::super) certificate: Option<&'a TlsTable>,
-    pub(in super::super) is_root: bool,
-}
-
 impl FtpSettings {
-    /// Merges the configuration file and the command-line flags. Returns `None` if neither requests
-    /// FTP.
+    /// Merges the flags and the table of the configuration file, and applies defaults.
     ///
     /// # Errors
     ///
     /// Returns an error if the settings contradict each other, no client could connect or log in,
     /// or the user file cannot be read.
     pub(in super::super) fn complete(
-        table: Option<FtpTable>,
+        mut table: FtpTable,
         flags: &FtpFlags,
-        shared: &Shared<'_>,
-    ) -> Result<Option<Self>> {
-        if table.is_none() && !flags.is_requested && !shared.is_for_ftp {
-            return Ok(None);
-        }
-        let mut table = table.unwrap_or_default();
-        table.allow.extend(shared.prefixes.0);
-        table.deny.extend(shared.prefixes.1);
+        shared: &SharedSettings<'_>,
+    ) -> Result<Self> {
         let system = system_user_settings(&table, flags);
         let rights = shared.root.rights.map(ConfiguredRights::from).or(table.rights);
         let rights = rights.unwrap_or_default();
         let site = site_of(&mut table, flags, shared, rights, system.is_some())?;
-        let (listen, listen_tls) = listen_addresses(&mut table, flags, shared.is_root);
-        if listen.is_empty() && listen_tls.is_empty() {
-            bail!("no address for the FTP server: set listen or listen-tls");
-        }
+        let file = (table.listen.take(), table.listen_tls.take());
+        let addresses = ListenAddresses::given((&flags.listen, &flags.listen_tls), file);
+        let addresses = addresses.unwrap_or_else(|| ListenAddresses::ftp(shared.is_root));
+        addresses.check("FTP", "listen or listen-tls")?;
+        let ListenAddresses { listen, listen_tls } = addresses;
         if table.passive_ports.is_some_and(|(first, last)| first > last) {
             bail!("invalid passive-ports: the first port exceeds the last one");
         }
@@ -177,7 +160,7 @@ impl FtpSettings {
         if tls == Protection::Off && hosts.iter().any(|host| host.certificate.is_some()) {
             bail!("a virtual host has a certificate, but tls is off");
         }
-        Ok(Some(Self {
+        Ok(Self {
             site: Arc::new(site),
             hosts: Arc::new(hosts),
             rights_description: describe(rights.0),
@@ -185,10 +168,8 @@ impl FtpSettings {
             listen_tls,
             tls,
             requires_session_reuse: table.requires_session_reuse.unwrap_or(true),
-            certificate: shared.certificate.map_or_else(CertificatePaths::self_signed, |tls| {
-                CertificatePaths { certificate: tls.certificate.clone(), key: tls.key.clone() }
-            }),
-            generates_certificate: shared.certificate.is_none(),
+            certificate: shared.certificate.clone(),
+            generates_certificate: shared.certificate.is_generated(),
             system,
             spool: open_spool(&table)?,
             has_anonymous_mail: table.mail_from_anonymous,
@@ -210,8 +191,8 @@ impl FtpSettings {
                 ),
             },
             recount_interval: StdDuration::from_secs(table.recount_s.unwrap_or(RECOUNT_S).max(1)),
-            rules: admission_rules(table),
-        }))
+            rules: shared.extend(admission_rules(table)),
+        })
     }
 
     /// Checks that the roots of anonymous users can be served.
@@ -242,11 +223,11 @@ impl FtpSettings {
             RootDir::open(&account.root)
                 .with_context(|| format!("cannot open root directory {path} of a user"))?;
         }
-        if self.tls != Protection::Off && !self.generates_certificate {
-            self.certificate.configuration()?;
+        if self.tls != Protection::Off {
+            self.certificate.check()?;
         }
         for host in self.hosts.iter() {
-            host.certificate.as_ref().map(CertificatePaths::configuration).transpose()?;
+            host.certificate.as_ref().map(CertificatePaths::check).transpose()?;
         }
         Ok(())
     }
@@ -305,29 +286,11 @@ fn note_missing(root: &Path, access: &Access, missing: &mut Vec<String>) {
     }
 }
 
-fn listen_addresses(
-    table: &mut FtpTable,
-    flags: &FtpFlags,
-    is_root: bool,
-) -> (Vec<SocketAddr>, Vec<SocketAddr>) {
-    if !flags.listen.is_empty() || !flags.listen_tls.is_empty() {
-        return (flags.listen.clone(), flags.listen_tls.clone());
-    }
-    match (table.listen.take(), table.listen_tls.take()) {
-        (None, None) => {
-            // Cleartext, with AUTH TLS: on loopback addresses only.
-            let port = FTP_PORT + if is_root { 0 } else { UNPRIVILEGED_PORT_OFFSET };
-            (vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()], vec![])
-        }
-        (listen, listen_tls) => (listen.unwrap_or_default(), listen_tls.unwrap_or_default()),
-    }
-}
-
 /// Returns the files and users of clients that select no virtual host.
 fn site_of(
     table: &mut FtpTable,
     flags: &FtpFlags,
-    shared: &Shared<'_>,
+    shared: &SharedSettings<'_>,
     rights: ConfiguredRights,
     has_system_users: bool,
 ) -> Result<Site> {
@@ -410,22 +373,24 @@ fn engine(table: &FtpTable) -> ServerSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flags::RootFlags;
     use protocols::ftp::server::Rights;
 
-    fn complete(text: &str, flags: &FtpFlags) -> Result<Option<FtpSettings>> {
-        let shared = Shared {
+    fn complete(text: &str, flags: &FtpFlags) -> Result<FtpSettings> {
+        let shared = SharedSettings {
             root: &RootFlags::default(),
-            is_for_ftp: false,
-            prefixes: (&[], &[]),
-            certificate: None,
+            allow: &[],
+            deny: &[],
+            via: &carrier::Route::Kernel,
+            certificate: CertificatePaths::configured(None),
             is_root: false,
         };
-        FtpSettings::complete(Some(toml::from_str(text)?), flags, &shared)
+        FtpSettings::complete(toml::from_str(text)?, flags, &shared)
     }
 
     #[test]
     fn by_default_anonymous_users_read_files_on_loopback_only() {
-        let settings = complete("root = \"/srv\"\n", &FtpFlags::default()).unwrap().unwrap();
+        let settings = complete("root = \"/srv\"\n", &FtpFlags::default()).unwrap();
         assert!(settings.listen.iter().all(|at| at.ip().is_loopback() && at.port() == 2121));
         assert!(settings.listen_tls.is_empty() && settings.site.has_anonymous);
         assert_eq!(settings.site.access, Access::everywhere(Rights::READ_ONLY));
@@ -443,7 +408,7 @@ mod tests {
             tls: Some(Protection::Required),
             ..FtpFlags::default()
         };
-        let settings = complete(text, &flags).unwrap().unwrap();
+        let settings = complete(text, &flags).unwrap();
         assert_eq!((settings.listen, settings.tls), (vec![listen], Protection::Required));
     }
 

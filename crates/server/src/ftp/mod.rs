@@ -63,7 +63,7 @@ mod user_files;
 mod users;
 mod virtual_host;
 
-pub(super) use configuration::{FtpSettings, FtpTable, Shared};
+pub(super) use configuration::{FtpSettings, FtpTable};
 pub(super) use ftp_server::FtpServer;
 pub use protection::Protection;
 pub use system::authenticate_claim as prove_system_user;

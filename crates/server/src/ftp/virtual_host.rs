@@ -127,7 +127,7 @@ impl VirtualHost {
                 has_mail: false,
             };
             let certificate = match (table.certificate, table.key) {
-                (Some(certificate), Some(key)) => Some(CertificatePaths { certificate, key }),
+                (Some(certificate), Some(key)) => Some(CertificatePaths::new(certificate, key)),
                 (None, None) => None,
                 _ => bail!("certificate and key must be set together"),
             };

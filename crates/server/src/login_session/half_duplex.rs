@@ -5,24 +5,21 @@
 
 use super::window_size::bounded_window;
 use super::{LoginSession, Stage};
-use crate::client_stream::ClientStream;
+use crate::telnet_client::TelnetClient;
 use protocols::telnet::OptionCode;
 use tokio::time::Instant;
 
-impl<W: ClientStream> LoginSession<W> {
-    /// Sends a go-ahead if one is due and the client is expected to type.
-    pub(super) fn go_ahead(&mut self) {
-        let awaits_input = matches!(self.stage, Stage::Program(..) | Stage::LoginPrompt(_));
-        if self.go_ahead.take_due(Instant::now()) && awaits_input {
-            self.telnet.go_ahead(&mut self.server.engine().cx());
-        }
-    }
-
+impl LoginSession {
     /// Processes the client's answer to an option that the server offers.
-    pub(super) fn on_option(&mut self, option: OptionCode, is_enabled: bool) {
+    pub(super) fn on_option(
+        &mut self,
+        client: &mut TelnetClient,
+        option: OptionCode,
+        is_enabled: bool,
+    ) {
         match option {
             OptionCode::SUPPRESS_GO_AHEAD => {
-                self.go_ahead.set_wanted(!is_enabled, Instant::now());
+                client.go_ahead.set_wanted(!is_enabled, Instant::now());
             }
             OptionCode::ECHO if self.is_echo_refused == is_enabled => {
                 self.is_echo_refused = !is_enabled;

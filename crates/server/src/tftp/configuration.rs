@@ -1,19 +1,18 @@
 //! Configuration of the TFTP server: the configuration file, overridden by command-line flags.
 
 use super::super::admission::Rules;
-use super::super::flags::{RootFlags, TftpFlags};
+use super::super::flags::TftpFlags;
+use super::super::listen_addresses::ListenAddresses;
 use super::super::root::Rights;
-use anyhow::{Context, Result, bail};
+use super::super::shared_settings::SharedSettings;
+use anyhow::{Context, Result};
 use ipnet::IpNet;
 use net::time::Duration;
 use os::beneath::RootDir;
-use protocols::tftp::SERVER_PORT;
 use serde::Deserialize;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-/// Offset added to the default port numbers when the server does not run as root.
-const UNPRIVILEGED_PORT_OFFSET: u16 = 6900;
 const TRANSFERS_MAX: usize = 256;
 const TRANSFERS_PER_SOURCE_MAX: usize = 32;
 const TIMEOUT_DEFAULT_S: u64 = 25;
@@ -46,6 +45,12 @@ pub(in super::super) struct TftpSettings {
 }
 
 impl TftpSettings {
+    /// Returns the rules of admission control.
+    #[cfg(test)]
+    pub(in super::super) const fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
     /// Checks that the root can be served.
     ///
     /// # Errors
@@ -57,58 +62,39 @@ impl TftpSettings {
         root_dir.map(drop).with_context(|| format!("cannot open root directory {root}"))
     }
 
-    /// Merges the configuration file and the command-line flags. Returns `None` if neither requests
-    /// TFTP.
+    /// Merges the flags and the table of the configuration file, and applies defaults.
     ///
     /// # Errors
     ///
     /// Returns an error if no root or no listen address is given.
     pub(in super::super) fn complete(
-        table: Option<TftpTable>,
+        table: TftpTable,
         flags: &TftpFlags,
-        root_flags: &RootFlags,
-        (allow, deny): (&[IpNet], &[IpNet]),
-        is_root: bool,
-    ) -> Result<Option<Self>> {
-        if table.is_none() && !flags.is_requested {
-            return Ok(None);
-        }
-        let mut table = table.unwrap_or_default();
-        table.allow.extend(allow);
-        table.deny.extend(deny);
-        let root = root_flags.root.clone().or(table.root);
+        shared: &SharedSettings<'_>,
+    ) -> Result<Self> {
+        let root = shared.root.root.clone().or(table.root);
         let root = root.context("no directory to serve by TFTP: use --root DIRECTORY")?;
-        let rights = root_flags.rights;
-        let listen = Some(&flags.listen).filter(|listen| !listen.is_empty());
-        let listen = listen.cloned().or(table.listen);
-        let listen = listen.unwrap_or_else(|| default_addresses(is_root));
-        if listen.is_empty() {
-            bail!("no address for the TFTP server: set listen");
-        }
+        let addresses = ListenAddresses::given((&flags.listen, &[]), (table.listen, None));
+        let addresses = addresses.unwrap_or_else(|| ListenAddresses::tftp(shared.is_root));
+        addresses.check("TFTP", "listen")?;
         let transfers_max = table.transfers_max.unwrap_or(TRANSFERS_MAX);
-        Ok(Some(Self {
+        Ok(Self {
             root,
-            rights: rights.or(table.rights).unwrap_or_default(),
-            listen: listen.into_iter().flat_map(both_families).collect(),
-            rules: Rules {
+            rights: shared.root.rights.or(table.rights).unwrap_or_default(),
+            listen: addresses.listen.into_iter().flat_map(both_families).collect(),
+            rules: shared.extend(Rules {
                 allow: table.allow,
                 deny: table.deny,
                 sessions_max: transfers_max,
                 sessions_per_source_max: table
                     .transfers_per_source_max
                     .unwrap_or(TRANSFERS_PER_SOURCE_MAX),
-            },
+            }),
             transfers_max: u64::try_from(transfers_max).unwrap_or(u64::MAX),
             file_max_bytes: table.file_max_bytes.unwrap_or(u64::MAX),
             timeout: Duration::from_secs(table.timeout_s.unwrap_or(TIMEOUT_DEFAULT_S).max(1)),
-        }))
+        })
     }
-}
-
-/// Returns the default listen addresses: loopback only, because TFTP has no authentication.
-fn default_addresses(is_root: bool) -> Vec<SocketAddr> {
-    let port = SERVER_PORT + if is_root { 0 } else { UNPRIVILEGED_PORT_OFFSET };
-    vec![(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()]
 }
 
 /// Expands `[::]` to the wildcard addresses of both families, because each request socket has only
@@ -125,43 +111,42 @@ fn both_families(address: SocketAddr) -> Vec<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::certificate::CertificatePaths;
+    use crate::flags::RootFlags;
 
-    fn complete(text: &str, root: &RootFlags) -> Result<Option<TftpSettings>> {
-        complete_as(Some(text), root, false)
+    fn complete(text: &str, root: &RootFlags) -> Result<TftpSettings> {
+        complete_as(text, root, false)
     }
 
-    fn complete_as(
-        text: Option<&str>,
-        root: &RootFlags,
-        is_root: bool,
-    ) -> Result<Option<TftpSettings>> {
-        let flags = TftpFlags { is_requested: root.root.is_some(), ..TftpFlags::default() };
-        let table = text.map(toml::from_str).transpose()?;
-        TftpSettings::complete(table, &flags, root, (&[], &[]), is_root)
+    fn complete_as(text: &str, root: &RootFlags, is_root: bool) -> Result<TftpSettings> {
+        let shared = SharedSettings {
+            root,
+            allow: &[],
+            deny: &[],
+            via: &carrier::Route::Kernel,
+            certificate: CertificatePaths::configured(None),
+            is_root,
+        };
+        TftpSettings::complete(toml::from_str(text)?, &TftpFlags::default(), &shared)
     }
 
     #[test]
     fn by_default_files_are_read_only_and_served_on_loopback() {
         let flags = RootFlags { root: Some("/srv".into()), rights: None };
-        let settings = complete_as(None, &flags, true).unwrap().unwrap();
+        let settings = complete_as("", &flags, true).unwrap();
         assert!(settings.listen.iter().all(|at| at.ip().is_loopback() && at.port() == 69));
         assert_eq!(settings.rights, Rights::ReadOnly);
-        let settings = complete_as(None, &flags, false).unwrap().unwrap();
+        let settings = complete_as("", &flags, false).unwrap();
         assert_eq!(settings.listen[0].port(), 6969);
-    }
-
-    #[test]
-    fn without_a_request_there_is_no_server() {
-        assert!(complete_as(None, &RootFlags::default(), false).unwrap().is_none());
     }
 
     #[test]
     fn a_flag_overrides_the_file_and_the_wildcard_address_covers_both_families() {
         let text = "root = \"/srv\"\nrights = \"writable\"\nlisten = [\"[::]:69\"]\n";
-        let settings = complete(text, &RootFlags::default()).unwrap().unwrap();
+        let settings = complete(text, &RootFlags::default()).unwrap();
         assert_eq!((settings.rights, settings.listen.len()), (Rights::Writable, 2));
         let write_once = RootFlags { rights: Some(Rights::WriteOnce), ..RootFlags::default() };
-        let settings = complete(text, &write_once).unwrap().unwrap();
+        let settings = complete(text, &write_once).unwrap();
         assert_eq!(settings.rights, Rights::WriteOnce);
     }
 

@@ -55,14 +55,10 @@ names with spaces in quotes. Ctrl-C cancels the running command and does not end
 #[derive(Debug, clap::Args)]
 pub(crate) struct FtpShell {
     /// Host name, or ftp://user@host:port/directory, ftpes:// and ftps:// with TLS
-    #[arg(value_name = "host", value_parser = host)]
+    #[arg(value_name = "host", value_parser = Url::parse_ftp_host)]
     url: Url,
     #[command(flatten)]
     connection: ConnectionOptions,
-}
-
-fn host(text: &str) -> anyhow::Result<Url> {
-    if text.contains("://") { text.parse() } else { format!("ftp://{text}/").parse() }
 }
 
 type Reader = Editor<CompletionNames, DefaultHistory>;
@@ -439,16 +435,5 @@ impl ShellState {
             return Err(FtpError::NotFound(format!("the server reports no time of '{name}'")));
         };
         print(format!("{} UTC\n", time_text(time)).as_bytes())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_host_name_alone_is_an_ftp_url() {
-        assert_eq!(host("example.net:2121").unwrap().to_string(), "ftp://example.net:2121/");
-        assert_eq!(host("ftps://example.net").unwrap().to_string(), "ftps://example.net/");
     }
 }

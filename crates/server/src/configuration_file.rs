@@ -1,0 +1,32 @@
+//! Content of the configuration file of `plumb serve`.
+
+use super::certificate::TlsTable;
+use super::console::ConsoleFile;
+use super::ftp::FtpTable;
+use super::login_configuration::LoginTable;
+use super::tftp::TftpTable;
+use serde::Deserialize;
+use std::net::SocketAddr;
+
+/// Content of the configuration file, without defaults.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct ConfigurationFile {
+    /// The login server. Without this table, logins are served only if no other server is
+    /// configured.
+    pub(super) login: Option<LoginTable>,
+    pub(super) tftp: Option<TftpTable>,
+    pub(super) ftp: Option<FtpTable>,
+    pub(super) tls: Option<TlsTable>,
+    /// Whether a record of each transfer is written; true by default.
+    pub(super) record: Option<bool>,
+    /// Address of the metrics endpoint.
+    pub(super) metrics: Option<SocketAddr>,
+    /// Host names accepted by the metrics endpoint in addition to the names of this machine.
+    #[serde(default)]
+    pub(super) metrics_hosts: Vec<String>,
+    /// Whether the meters are available to `plumb meters`; true by default.
+    pub(super) meters_socket: Option<bool>,
+    #[serde(default, rename = "console")]
+    pub(super) consoles: Vec<ConsoleFile>,
+}

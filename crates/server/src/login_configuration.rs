@@ -1,0 +1,270 @@
+//! Configuration of the login server and of the serial consoles: flags, configuration file,
+//! defaults.
+
+use super::admission::Rules;
+use super::certificate::CertificatePaths;
+use super::console::{ConsoleFile, ConsoleSettings};
+use super::flags::LoginFlags;
+use super::listen_addresses::ListenAddresses;
+use super::shared_settings::SharedSettings;
+use super::start_tls_policy::StartTls;
+use anyhow::{Result, bail};
+use carrier::Route;
+use ipnet::IpNet;
+use serde::Deserialize;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const SESSIONS_MAX: usize = 1024;
+const SESSIONS_PER_SOURCE_MAX: usize = 64;
+const LOGIN_TIMEOUT_S: u64 = 60;
+
+/// Table `[login]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub(super) struct LoginTable {
+    listen: Option<Vec<SocketAddr>>,
+    listen_tls: Option<Vec<SocketAddr>>,
+    tls: Option<StartTls>,
+    exec: Option<Vec<String>>,
+    users: Option<PathBuf>,
+    allow: Vec<IpNet>,
+    deny: Vec<IpNet>,
+    greeting: Option<String>,
+    motd: Option<PathBuf>,
+    login_timeout_s: Option<u64>,
+    idle_timeout_s: Option<u64>,
+    sessions_max: Option<usize>,
+    sessions_per_source_max: Option<usize>,
+}
+
+/// Configuration with all defaults applied.
+#[derive(Clone, Debug)]
+pub(super) struct LoginConfiguration {
+    /// Listen addresses of logins; none if only consoles are served.
+    pub(super) addresses: ListenAddresses,
+    /// START_TLS policy of cleartext listeners; by default it depends on the listen address.
+    pub(super) start_tls: Option<StartTls>,
+    pub(super) consoles: Vec<ConsoleSettings>,
+    pub(super) exec: Option<Vec<String>>,
+    pub(super) users: Option<PathBuf>,
+    pub(super) rules: Rules,
+    greeting: Option<String>,
+    motd: Option<PathBuf>,
+    pub(super) login_timeout: Duration,
+    pub(super) idle_timeout: Option<Duration>,
+    pub(super) certificate: CertificatePaths,
+}
+
+impl LoginConfiguration {
+    /// Merges the flags and the tables of the configuration file, and applies defaults.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if two settings exclude each other or no listen address remains.
+    pub(super) fn complete(
+        mut table: LoginTable,
+        mut consoles: Vec<ConsoleFile>,
+        flags: &LoginFlags,
+        shared: &SharedSettings<'_>,
+    ) -> Result<Self> {
+        let mut addresses = ListenAddresses::given(
+            (&flags.listen, &flags.listen_tls),
+            (table.listen.take(), table.listen_tls.take()),
+        );
+        if *shared.via != Route::Kernel && addresses.is_none() {
+            bail!(
+                "no port for logins at {}: use --listen-tls '[::]:992' or --listen '[::]:23'",
+                shared.via
+            );
+        }
+        if let Some(device) = &flags.console {
+            consoles.push(console_of(device, addresses.take().unwrap_or_default(), flags));
+        }
+        if flags.users.is_some() || flags.exec.is_some() {
+            table.users.clone_from(&flags.users);
+            table.exec.clone_from(&flags.exec);
+        }
+        let consoles =
+            consoles.into_iter().map(ConsoleSettings::complete).collect::<Result<Vec<_>>>()?;
+        if table.exec.is_some() && table.users.is_some() {
+            bail!("users and exec cannot be combined: set one of them for the login server");
+        }
+        if table.exec.as_ref().is_some_and(Vec::is_empty) {
+            bail!("exec is empty: name a program");
+        }
+        let serves_logins = table.exec.is_some() || table.users.is_some() || consoles.is_empty();
+        let addresses = match addresses {
+            Some(addresses) => addresses,
+            None if serves_logins => ListenAddresses::login(shared.is_root),
+            None => ListenAddresses::default(),
+        };
+        if consoles.is_empty() {
+            addresses.check("login", "listen or listen-tls")?;
+        }
+        let idle_timeout_s = flags.idle_timeout_s.or(table.idle_timeout_s);
+        let login_timeout_s = table.login_timeout_s.unwrap_or(LOGIN_TIMEOUT_S);
+        Ok(Self {
+            addresses,
+            start_tls: flags.tls.or(table.tls),
+            consoles,
+            exec: table.exec,
+            users: table.users,
+            rules: shared.extend(Rules {
+                allow: table.allow,
+                deny: table.deny,
+                sessions_max: table.sessions_max.unwrap_or(SESSIONS_MAX),
+                sessions_per_source_max: table
+                    .sessions_per_source_max
+                    .unwrap_or(SESSIONS_PER_SOURCE_MAX),
+            }),
+            greeting: table.greeting,
+            motd: table.motd,
+            login_timeout: Duration::from_secs(login_timeout_s.max(1)),
+            idle_timeout: idle_timeout_s.filter(|s| *s > 0).map(Duration::from_secs),
+            certificate: shared.certificate.clone(),
+        })
+    }
+
+    /// Returns whether the server accepts logins; false if it serves consoles only.
+    pub(super) fn serves_logins(&self) -> bool {
+        !self.addresses.is_empty()
+    }
+
+    /// Returns the greeting sent to every client.
+    pub(super) fn greeting(&self) -> Vec<u8> {
+        self.greeting.as_deref().map(with_cr_lf).unwrap_or_default()
+    }
+
+    /// Returns the message of the day, sent after a login. A file that cannot be read yields no
+    /// message.
+    pub(super) fn motd(&self) -> Vec<u8> {
+        let path = self.motd.as_deref().unwrap_or(Path::new("/etc/motd"));
+        std::fs::read_to_string(path).map(|text| with_cr_lf(&text)).unwrap_or_default()
+    }
+}
+
+/// Returns the console of `--console`, which gets the addresses of the flags or of `[login]`.
+fn console_of(device: &str, addresses: ListenAddresses, flags: &LoginFlags) -> ConsoleFile {
+    ConsoleFile {
+        device: device.to_owned(),
+        listen: addresses.listen,
+        listen_tls: addresses.listen_tls,
+        tls: flags.tls,
+        ..ConsoleFile::default()
+    }
+}
+
+/// Returns text with CR LF line ends, as a terminal needs.
+fn with_cr_lf(text: &str) -> Vec<u8> {
+    let text = text.trim_end_matches('\n');
+    if text.is_empty() {
+        return Vec::new();
+    }
+    format!("{}\r\n", text.replace('\n', "\r\n")).into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::configuration_file::ConfigurationFile;
+    use crate::flags::RootFlags;
+
+    fn complete_with(text: &str, flags: &LoginFlags) -> Result<LoginConfiguration> {
+        let file: ConfigurationFile = toml::from_str(text)?;
+        let shared = SharedSettings {
+            root: &RootFlags::default(),
+            allow: &[],
+            deny: &[],
+            via: &Route::Kernel,
+            certificate: CertificatePaths::configured(None),
+            is_root: false,
+        };
+        LoginConfiguration::complete(file.login.unwrap_or_default(), file.consoles, flags, &shared)
+    }
+
+    fn complete(text: &str) -> Result<LoginConfiguration> {
+        complete_with(text, &LoginFlags::default())
+    }
+
+    #[test]
+    fn by_default_cleartext_listens_on_loopback_only() {
+        let configuration = complete("").unwrap();
+        let ListenAddresses { listen, listen_tls } = configuration.addresses;
+        assert!(listen.iter().all(|address| address.ip().is_loopback()));
+        assert_eq!((listen[0].port(), listen_tls[0].port()), (2323, 3292));
+        assert!(configuration.certificate.is_generated());
+    }
+
+    #[test]
+    fn given_settings_replace_the_defaults() {
+        let configuration = complete(
+            "[login]\nlisten = [\"192.0.2.1:23\"]\nexec = [\"menu\"]\nidle-timeout-s = 0\n\
+             allow = [\"10.0.0.0/8\"]\n",
+        );
+        let configuration = configuration.unwrap();
+        let ListenAddresses { listen, listen_tls } = configuration.addresses;
+        assert_eq!(listen, ["192.0.2.1:23".parse().unwrap()]);
+        assert!(listen_tls.is_empty());
+        assert_eq!(configuration.idle_timeout, None);
+        assert_eq!(configuration.rules.allow.len(), 1);
+    }
+
+    #[test]
+    fn invalid_settings_are_rejected() {
+        assert!(complete("[login]\nexce = [\"menu\"]\n").is_err());
+        assert!(complete("[login]\nexec = []\n").is_err());
+        assert!(complete("[login]\nexec = [\"a\"]\nusers = \"b\"\n").is_err());
+        assert!(complete("[login]\nlisten = []\n").is_err());
+        assert!(complete("[login]\nlisten = [\"nowhere\"]\n").is_err());
+    }
+
+    #[test]
+    fn a_server_with_only_consoles_serves_no_logins() {
+        let consoles = "[[console]]\ndevice = \"/dev/ttyS0\"\n";
+        assert!(!complete(consoles).unwrap().serves_logins());
+        let both = format!("[login]\nexec = [\"menu\"]\n{consoles}");
+        let both = complete(&both).unwrap();
+        assert!(both.serves_logins() && both.consoles.len() == 1);
+    }
+
+    #[test]
+    fn flags_override_the_file() {
+        let text = "[login]\nusers = \"/users\"\ntls = \"off\"\nidle-timeout-s = 9\n";
+        let flags = LoginFlags {
+            exec: Some(vec!["menu".to_owned()]),
+            tls: Some(StartTls::Required),
+            idle_timeout_s: Some(5),
+            ..LoginFlags::default()
+        };
+        let configuration = complete_with(text, &flags).unwrap();
+        assert_eq!(configuration.users, None);
+        assert_eq!(configuration.exec.as_deref(), Some(&["menu".to_owned()][..]));
+        assert_eq!(configuration.start_tls, Some(StartTls::Required));
+        assert_eq!(configuration.idle_timeout, Some(Duration::from_secs(5)));
+    }
+
+    #[test]
+    fn the_addresses_given_with_a_console_are_those_of_the_console() {
+        let listen = vec!["[::1]:2217".parse().unwrap()];
+        let console = Some("/dev/ttyS0".to_owned());
+        let flags = LoginFlags { listen: listen.clone(), console, ..LoginFlags::default() };
+        let configuration = complete_with("", &flags).unwrap();
+        assert!(!configuration.serves_logins());
+        assert_eq!(configuration.consoles[0].addresses.listen, listen);
+    }
+
+    #[test]
+    fn tls_is_off_offered_or_required() {
+        let configuration = complete("[login]\ntls = \"required\"").unwrap();
+        assert_eq!(configuration.start_tls, Some(StartTls::Required));
+        assert!(complete("[login]\ntls = \"perhaps\"").is_err());
+    }
+
+    #[test]
+    fn lines_end_with_cr_lf() {
+        assert_eq!(with_cr_lf("a\nb\n"), b"a\r\nb\r\n");
+        assert_eq!(with_cr_lf(""), b"");
+    }
+}

@@ -1,0 +1,269 @@
+//! Telnet session with a client: the client's byte stream, the Telnet connection, and a back end.
+//!
+//! ```text
+//! client ──► stream ──► Telnet ──► typed_input ──► back end
+//! client ◄── stream ◄── Telnet ◄── unsent_output ◄── back end
+//! ```
+//!
+//! Option negotiation comes first, for a limited time that the back end chooses. Each iteration of
+//! the session loop then processes received data and the back end's output, and sends everything
+//! in one write. A screenful of output is thus sent at once, and no part of it waits for an
+//! acknowledgment. The session reads from the client only after the back end has accepted earlier
+//! input, and from the back end only after the client has accepted earlier output.
+
+use super::client_stream::{ClientStream, Ready};
+use super::login_server::LoginServer;
+use super::session_backend::SessionBackend;
+use super::session_end::SessionEnd;
+use super::start_tls_policy::StartTls;
+use super::telnet_client::{SessionTraffic, TYPED_MAX_LEN, TelnetClient, earliest};
+use anyhow::{Context, Result};
+use os::executor::Timer;
+use protocols::telnet::Event;
+use std::future::poll_fn;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+/// Initial setting of the timer, before the back end sets its first deadline.
+const FIRST_DEADLINE: Duration = Duration::from_secs(3);
+/// Maximum time for sending the last output and for the client to close the connection.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Reason for the end of a wait.
+enum Woken<B> {
+    Client(Ready),
+    /// The connection is lost. Only TLS and the user-space TCP report the loss while waiting; a
+    /// kernel socket reports it on reading.
+    Disconnected,
+    Backend(B),
+    Deadline,
+}
+
+/// Telnet session with a client.
+pub(super) struct TelnetSession<W, B> {
+    stream: W,
+    client: TelnetClient,
+    backend: B,
+    /// Whether the last read from the client filled the buffer. In this case the back end's output
+    /// is processed before the client's input.
+    is_client_busy: bool,
+}
+
+impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
+    pub(super) fn new(
+        stream: W,
+        peer: SocketAddr,
+        server: Rc<LoginServer>,
+        start_tls: StartTls,
+        backend: B,
+    ) -> Self {
+        let client = TelnetClient::new(peer, server, start_tls, B::OPTIONS);
+        Self { stream, client, backend, is_client_busy: false }
+    }
+
+    /// Runs the session to its end.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the connection fails or the back end cannot be started.
+    pub(super) async fn run(&mut self) -> Result<SessionEnd> {
+        self.client.telnet.start(&mut self.client.server.engine().cx());
+        let result = self.run_loop().await;
+        self.backend.end();
+        if matches!(result, Ok(ending) if ending != SessionEnd::StartsTls) {
+            // The time limit ends the wait for a client that accepts no data or does not close the
+            // connection.
+            _ = tokio::time::timeout(CLOSE_TIMEOUT, self.close()).await;
+        }
+        result
+    }
+
+    /// Returns the number of bytes carried so far.
+    pub(super) fn traffic(&self) -> SessionTraffic {
+        self.client.traffic
+    }
+
+    /// Returns the client's stream. If the session is to continue in TLS, also returns the bytes
+    /// that were read after the end of the cleartext session.
+    pub(super) fn into_stream(self) -> (W, Vec<u8>) {
+        (self.stream, self.client.tls_input.unwrap_or_default())
+    }
+
+    /// Closes the stream and reads until the client closes. Dropping a connection with unread data
+    /// resets it, which could discard the last output.
+    async fn close(&mut self) -> io::Result<()> {
+        self.stream.close().await;
+        let mut unread = [0; 512];
+        loop {
+            if self.stream.ready(true, false).await?.can_read
+                && self.stream.read(&mut unread)?.is_some_and(|read| read.count == 0)
+            {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn run_loop(&mut self) -> Result<SessionEnd> {
+        let first_deadline = self.client.started_at + FIRST_DEADLINE;
+        let mut timer = self.client.server.event_loop.timer(first_deadline);
+        loop {
+            if let Some(ending) = self.backend.advance(&mut self.client)? {
+                return Ok(ending);
+            }
+            self.write_output()?;
+            let is_output_sent = !self.client.has_output();
+            if self.client.tls_input.is_some() && is_output_sent && !self.stream.has_unsent() {
+                return Ok(SessionEnd::StartsTls);
+            }
+            if let Some(ending) = self.backend.ending().filter(|_| is_output_sent) {
+                return Ok(ending);
+            }
+            let due = earliest(self.backend.deadline(&self.client), self.client.deadline());
+            timer.set_deadline(due);
+            let wake_reason = self.wait(&mut timer, due.is_some()).await?;
+            self.client.server.count_wakeup();
+            match wake_reason {
+                Woken::Client(ready) => {
+                    if ready.is_urgent {
+                        self.client.telnet.urgent();
+                    }
+                    if ready.can_read && !self.read()? {
+                        self.client.on_half_close();
+                        if !self.backend.has_program() {
+                            return Ok(SessionEnd::ClientClosed);
+                        }
+                    }
+                }
+                Woken::Disconnected => return Ok(SessionEnd::ClientClosed),
+                Woken::Backend(wakeup) => self.backend.on_ready(&mut self.client, wakeup)?,
+                Woken::Deadline => {
+                    self.client.acknowledge();
+                    self.client.send_go_ahead(self.backend.awaits_input());
+                }
+            }
+        }
+    }
+
+    async fn wait(&mut self, timer: &mut Timer, has_deadline: bool) -> Result<Woken<B::Wakeup>> {
+        let wants_write = self.client.has_output();
+        let wants_input = self.client.wants_input();
+        let polls_stream = wants_input || wants_write || self.stream.has_unsent();
+        let mut client_ready = pin!(self.stream.ready(wants_input, wants_write));
+        let mut backend_ready = pin!(self.backend.ready(&self.client));
+        let mut expired = pin!(timer.wait_for_expiry());
+        // The client is polled first, to reduce latency, unless it sends continuously.
+        let is_client_busy = self.is_client_busy;
+        poll_fn(|context| {
+            if is_client_busy && let Poll::Ready(woken) = backend_ready.as_mut().poll(context) {
+                return Poll::Ready(woken.map(Woken::Backend));
+            }
+            if polls_stream && let Poll::Ready(ready) = client_ready.as_mut().poll(context) {
+                return Poll::Ready(match ready {
+                    Err(error) if is_connection_lost(&error) => Ok(Woken::Disconnected),
+                    ready => ready.context("the client connection failed").map(Woken::Client),
+                });
+            }
+            if !is_client_busy && let Poll::Ready(woken) = backend_ready.as_mut().poll(context) {
+                return Poll::Ready(woken.map(Woken::Backend));
+            }
+            // An expired timer stays ready, so it is not polled without a deadline.
+            if has_deadline && expired.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Ok(Woken::Deadline));
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Reads data from the client. Returns false if the connection has ended.
+    fn read(&mut self) -> Result<bool> {
+        let server = Rc::clone(&self.client.server);
+        let mut scratch = server.scratch.borrow_mut();
+        // Never read more than fits into `typed_input`, so that no input is lost.
+        let buffer = scratch.get_mut(..TYPED_MAX_LEN).unwrap_or_default();
+        let read = match server.charge_call(|| self.stream.read(buffer)) {
+            Ok(Some(read)) => read,
+            Ok(None) => return Ok(true),
+            Err(error) if is_connection_lost(&error) => return Ok(false),
+            Err(error) => return Err(error).context("the client connection failed"),
+        };
+        if read.count == 0 {
+            return Ok(false);
+        }
+        self.client.traffic.bytes_in += read.count as u64;
+        self.is_client_busy = read.count == TYPED_MAX_LEN;
+        if self.backend.has_program() {
+            server.engine().meter.transaction();
+        }
+        let mut input = scratch.get(..read.count).unwrap_or_default();
+        loop {
+            let event = self.client.telnet.receive(&mut input, &mut server.engine().cx());
+            let Some(event) = event else { break };
+            match event {
+                Event::StartTls => self.client.tls_input = Some(Vec::new()),
+                event => self.backend.on_event(&mut self.client, event),
+            }
+        }
+        if read.ends_urgent {
+            self.client.telnet.urgent_ended();
+        }
+        self.client.on_tls_input(input);
+        self.backend.forward_input(&mut self.client)?;
+        Ok(true)
+    }
+
+    /// Takes the back end's output and writes it to the client until one of them is exhausted.
+    fn write_output(&mut self) -> Result<()> {
+        loop {
+            let is_pending = self.backend.take_output(&mut self.client);
+            self.write()?;
+            if !is_pending || !self.client.telnet.output().is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Writes queued output to the client until it accepts no more.
+    fn write(&mut self) -> Result<()> {
+        loop {
+            self.client.refill_output();
+            let output = self.client.telnet.output();
+            if output.is_empty() {
+                return Ok(());
+            }
+            let urgent = self.client.telnet.urgent_mark();
+            let write_result = self.client.server.charge_call(|| self.stream.write(output, urgent));
+            let written_bytes = match write_result {
+                Ok(Some(written)) => written,
+                Ok(None) => return Ok(()),
+                // The next read reports the lost connection too. If the client has closed its half,
+                // nothing is read any more, and the session ends at once.
+                Err(error) if is_connection_lost(&error) => {
+                    let started_at = self.client.started_at;
+                    self.client.half_closed_at = self.client.half_closed_at.map(|_| started_at);
+                    output.len()
+                }
+                Err(error) => return Err(error).context("the client connection failed"),
+            };
+            self.client.traffic.bytes_out += written_bytes as u64;
+            self.client.telnet.sent(written_bytes);
+        }
+    }
+}
+
+/// Returns whether an error means only that the connection is lost.
+fn is_connection_lost(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::ConnectionReset
+            | ErrorKind::BrokenPipe
+            | ErrorKind::ConnectionAborted
+            | ErrorKind::UnexpectedEof
+            | ErrorKind::TimedOut
+            | ErrorKind::HostUnreachable
+    )
+}
