@@ -39,7 +39,6 @@ mod session_end;
 mod source;
 mod start_tls_policy;
 mod suggest;
-mod tcp_connection;
 mod tftp;
 mod throttle;
 mod traffic;

@@ -15,7 +15,7 @@ use super::source::{Payload, converts_words};
 use super::transfer_stats::ServerTransferStats;
 use super::upload::Upload;
 use crate::metered::Metered;
-use crate::tcp_connection::TcpConnection;
+use carrier::TcpConnection;
 use net::meter::Account;
 use os::clock::{Monotonic, thread_cpu_time};
 use protocols::ftp::data::Encoder;

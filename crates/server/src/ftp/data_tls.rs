@@ -11,7 +11,7 @@
 use super::ftp_server::FtpServer;
 use super::tickets;
 use crate::metered::Metered;
-use crate::tcp_connection::TcpConnection;
+use carrier::TcpConnection;
 use carrier::{Progress, RecordLayer, TlsWrite};
 use net::meter::Account;
 use std::fmt;

@@ -22,7 +22,7 @@ use super::transfer_stats::ServerTransferStats;
 use super::upload::Upload;
 use super::virtual_host::{self, TlsName, VirtualHosts};
 use crate::metered::Metered;
-use crate::tcp_connection::TcpConnection;
+use carrier::TcpConnection;
 use net::Instant;
 use net::meter::Counter;
 use net::time::Duration;

@@ -6,17 +6,17 @@
 //! reported the result and the thread has ended.
 
 use super::arrival_log::ArrivalLog;
-use super::control_stream::{ByteStream, ControlStream};
+use super::blocking_socket::Canceller;
+use super::control_stream::ControlStream;
 use super::data_connection::DataConnection;
 use super::data_transfer::{Cancellation, DataTransfer};
 use super::local_end::LocalEnd;
 use super::session_timing::SessionTiming;
 use super::small_file::{SmallDownload, send_small_file};
-use super::tcp_connection::Canceller;
 use super::transfer_result::TransferResult;
 use crate::pace::RateLimit;
 use carrier::meters::MeterRegistry;
-use carrier::{EngineContext, TlsClient, TlsFailure, TrustedBy};
+use carrier::{EngineContext, TcpConnection, TlsClient, TlsFailure, TrustedBy};
 use net::meter::{Account, Counter};
 use os::host::{Host, Listener};
 use os::socket::TcpInfo;
@@ -111,9 +111,9 @@ pub struct FtpClientSession {
 
 enum Data {
     None,
-    Connecting(JoinHandle<io::Result<(ByteStream, SocketAddr)>>),
+    Connecting(JoinHandle<io::Result<(TcpConnection, SocketAddr)>>),
     Listening(DataListener),
-    Open(ByteStream),
+    Open(TcpConnection),
     Transferring {
         thread: JoinHandle<TransferResult>,
         canceller: Canceller,
@@ -131,7 +131,7 @@ enum DataListener {
 
 enum SessionEvent {
     Read(io::Result<usize>),
-    Connected(io::Result<ByteStream>, Option<SocketAddr>),
+    Connected(io::Result<TcpConnection>, Option<SocketAddr>),
     Transferred(Box<TransferResult>, TaskId),
     Timeout,
     Tick,
@@ -147,21 +147,21 @@ impl FtpClientSession {
     ///
     /// Returns an error of the local system. A failure of the login is in the inner result.
     pub(crate) async fn open(
-        byte_stream: ByteStream,
+        connection: TcpConnection,
         settings: UserSettings,
         tls: Option<TlsClient>,
         shared: Shared,
         timing: SessionTiming,
     ) -> anyhow::Result<(Self, Result<(), Failure>)> {
         let began = Instant::now();
-        let local = byte_stream.local()?;
-        let peer = byte_stream.peer()?;
+        let local = connection.local_addr()?;
+        let peer = connection.peer_addr()?;
         let is_implicit = settings.tls == TlsUse::Implicit;
         let mut engine_context = EngineContext::published(&shared.registry, "FTP")?;
         let user = User::new(settings, local, peer, &engine_context.cx());
         let mut session = Self {
             user,
-            control: ControlStream::Plaintext(byte_stream),
+            control: ControlStream::Plaintext(connection),
             engine_context,
             shared,
             tls,
@@ -343,7 +343,7 @@ impl FtpClientSession {
                 let received = input.get(..count).unwrap_or_default();
                 self.user.receive(received, &mut self.engine_context.cx());
             }
-            SessionEvent::Connected(Ok(byte_stream), from) => self.on_connected(byte_stream, from),
+            SessionEvent::Connected(Ok(connection), from) => self.on_connected(connection, from),
             SessionEvent::Connected(Err(_), _) => {
                 self.data = Data::None;
                 self.user.data_failed(&mut self.engine_context.cx());
@@ -408,18 +408,18 @@ impl FtpClientSession {
         }
     }
 
-    fn on_connected(&mut self, byte_stream: ByteStream, from: Option<SocketAddr>) {
-        let Some(peer) = from.or_else(|| byte_stream.peer().ok()) else {
+    fn on_connected(&mut self, connection: TcpConnection, from: Option<SocketAddr>) {
+        let Some(peer) = from.or_else(|| connection.peer_addr().ok()) else {
             self.data = Data::None;
             return self.user.data_failed(&mut self.engine_context.cx());
         };
         // A connection from an unexpected peer is closed. The listener stays open.
         if self.user.data_connected(peer, &mut self.engine_context.cx()) {
-            if let (ByteStream::Kernel(stream), Some(_)) = (&byte_stream, &self.tls) {
+            if let (TcpConnection::Kernel(stream), Some(_)) = (&connection, &self.tls) {
                 // Ignored: without this option small writes are delayed, but not lost.
                 _ = stream.set_nodelay(true);
             }
-            self.data = Data::Open(byte_stream);
+            self.data = Data::Open(connection);
             self.timing.data_connected();
         } else if !matches!(self.data, Data::Listening(_)) {
             self.data = Data::None;
@@ -462,11 +462,8 @@ impl FtpClientSession {
             UserEvent::ConnectData(to) => {
                 let host = self.shared.host.clone();
                 let connecting = tokio::spawn(async move {
-                    let byte_stream = match host {
-                        Some(host) => host.connect(to).await.map(ByteStream::Userspace),
-                        None => TcpStream::connect(to).await.map(ByteStream::Kernel),
-                    };
-                    byte_stream.map(|byte_stream| (byte_stream, to))
+                    let connected = TcpConnection::connect(host.as_ref(), None, to).await;
+                    connected.map(|connection| (connection, to))
                 });
                 self.data = Data::Connecting(connecting);
             }
@@ -509,22 +506,22 @@ impl FtpClientSession {
     }
 
     fn start_data(&mut self, id: TaskId, protection: Protection) {
-        let Data::Open(byte_stream) = std::mem::replace(&mut self.data, Data::None) else { return };
+        let Data::Open(connection) = std::mem::replace(&mut self.data, Data::None) else { return };
         let tls = self.tls.clone().filter(|_| protection == Protection::Private);
         let moved = Arc::new(AtomicU64::new(0));
         let is_plain = tls.is_none() && self.representation.passes_through();
         let needs_thread =
             self.shared.bytes_per_second.is_some() || self.shared.arrival_log.is_some();
-        let byte_stream = match byte_stream {
-            ByteStream::Kernel(stream) if is_plain && !needs_thread => {
+        let connection = match connection {
+            TcpConnection::Kernel(stream) if is_plain && !needs_thread => {
                 match self.start_small(id, stream, &moved) {
-                    Some(stream) => ByteStream::Kernel(stream),
+                    Some(stream) => TcpConnection::Kernel(stream),
                     None => return,
                 }
             }
-            byte_stream => byte_stream,
+            connection => connection,
         };
-        let Ok((connection, canceller)) = DataConnection::of(byte_stream, tls.as_ref()) else {
+        let Ok((connection, canceller)) = DataConnection::of(connection, tls.as_ref()) else {
             let lost = Err(DataFailure::ConnectionLost);
             return self.user.data_ended(id, 0, lost, &mut self.engine_context.cx());
         };
@@ -639,21 +636,21 @@ async fn data_event(data: &mut Data) -> SessionEvent {
         Data::None | Data::Open(_) => pending().await,
         Data::Connecting(connecting) => {
             let connected = connecting.await.unwrap_or_else(|error| Err(io::Error::other(error)));
-            let (byte_stream, to) = match connected {
-                Ok((byte_stream, to)) => (Ok(byte_stream), Some(to)),
+            let (connection, to) = match connected {
+                Ok((connection, to)) => (Ok(connection), Some(to)),
                 Err(error) => (Err(error), None),
             };
-            SessionEvent::Connected(byte_stream, to)
+            SessionEvent::Connected(connection, to)
         }
         Data::Listening(DataListener::Kernel(listener)) => match listener.accept().await {
             Ok((stream, from)) => {
-                SessionEvent::Connected(Ok(ByteStream::Kernel(stream)), Some(from))
+                SessionEvent::Connected(Ok(TcpConnection::Kernel(stream)), Some(from))
             }
             Err(error) => SessionEvent::Connected(Err(error), None),
         },
         Data::Listening(DataListener::Userspace(listener)) => match listener.accept().await {
             Ok((stream, from)) => {
-                SessionEvent::Connected(Ok(ByteStream::Userspace(stream)), Some(from))
+                SessionEvent::Connected(Ok(TcpConnection::Userspace(stream)), Some(from))
             }
             Err(error) => SessionEvent::Connected(Err(error), None),
         },

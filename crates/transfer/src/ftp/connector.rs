@@ -6,12 +6,11 @@
 //! connection counts as permanent: the host or port is wrong, or the server is not running.
 
 use super::client_session::{FtpClientSession, Shared};
-use super::control_stream::ByteStream;
 use super::error::FtpError;
 use super::file_options::FtpOptions;
 use super::session_timing::{Opening, SessionTiming};
 use crate::recorder::TransferRecorder;
-use carrier::{self, HostTarget, TlsFailure, Trust, TrustedBy};
+use carrier::{self, HostTarget, TcpConnection, TlsFailure, Trust, TrustedBy};
 use protocols::ftp::user::{DataStyle, FailureReason, ServerQuirks, TlsUse, UserSettings};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -106,13 +105,13 @@ impl Connector {
 
     async fn connect(&self) -> Result<FtpClientSession, FtpError> {
         let began = Instant::now();
-        let byte_stream = match &self.shared.host {
+        let connection = match &self.shared.host {
             None => {
                 let connected = carrier::connect(&self.addresses, self.timeout).await?;
                 let stream =
                     connected.map_err(|(outcome, at)| self.connection_error(outcome, at))?;
                 stream.set_nodelay(true).map_err(anyhow::Error::new)?;
-                ByteStream::Kernel(stream)
+                TcpConnection::Kernel(stream)
             }
             Some(host) => self.connect_userspace(host).await?,
         };
@@ -131,7 +130,7 @@ impl Connector {
         };
         let is_agreed = settings.tls != TlsUse::Implicit;
         let opening =
-            FtpClientSession::open(byte_stream, settings, tls, self.shared.clone(), timing);
+            FtpClientSession::open(connection, settings, tls, self.shared.clone(), timing);
         let (mut session, logged_in) = opening.await?;
         self.learn(&session);
         if let Err(failure) = logged_in {
@@ -158,7 +157,7 @@ impl Connector {
         *self.quirks.lock().unwrap_or_else(PoisonError::into_inner) = session.quirks();
     }
 
-    async fn connect_userspace(&self, host: &os::host::Host) -> Result<ByteStream, FtpError> {
+    async fn connect_userspace(&self, host: &os::host::Host) -> Result<TcpConnection, FtpError> {
         let mut last_error = None;
         for address in &self.addresses {
             let connecting = async {
@@ -166,7 +165,7 @@ impl Connector {
                 host.connect(*address).await
             };
             let outcome = match timeout(self.timeout, connecting).await {
-                Ok(Ok(stream)) => return Ok(ByteStream::Userspace(stream)),
+                Ok(Ok(stream)) => return Ok(TcpConnection::Userspace(stream)),
                 Ok(Err(error)) => carrier::outcome_of(error)?,
                 Err(_) => carrier::Outcome::TimedOut,
             };

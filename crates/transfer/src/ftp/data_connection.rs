@@ -4,11 +4,10 @@
 //! unchanged, the file is sent by `sendfile` and received by `splice`. With TLS the thread also
 //! processes the records, so that parallel transfers use several processors.
 
-use super::control_stream::ByteStream;
+use super::blocking_socket::{BlockingSocket, Canceller};
 use super::secured::Secured;
-use super::tcp_connection::{Canceller, TcpConnection};
 use crate::recorder::DataTls;
-use carrier::TlsClient;
+use carrier::{TcpConnection, TlsClient};
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -69,7 +68,7 @@ impl SplicePipe {
 /// A data connection.
 #[derive(Debug)]
 pub(super) enum DataConnection {
-    Plaintext(TcpConnection),
+    Plaintext(BlockingSocket),
     Tls(Box<Secured>),
 }
 
@@ -77,21 +76,21 @@ impl DataConnection {
     /// Creates a data connection over an established byte stream. Must be called within the
     /// runtime.
     pub(super) fn of(
-        byte_stream: ByteStream,
+        connection: TcpConnection,
         tls: Option<&TlsClient>,
     ) -> io::Result<(Self, Canceller)> {
-        let (tcp, canceller) = match byte_stream {
-            ByteStream::Kernel(stream) => {
+        let (tcp, canceller) = match connection {
+            TcpConnection::Kernel(stream) => {
                 let stream = stream.into_std()?;
                 stream.set_nonblocking(false)?;
                 let canceller = Canceller::Kernel(stream.try_clone()?);
-                (TcpConnection::Kernel(stream), canceller)
+                (BlockingSocket::Kernel(stream), canceller)
             }
-            ByteStream::Userspace(stream) => {
+            TcpConnection::Userspace(stream) => {
                 let cancelled = Arc::new(Notify::new());
                 let canceller = Canceller::Notify(Arc::clone(&cancelled));
                 (
-                    TcpConnection::Userspace { stream, runtime: Handle::current(), cancelled },
+                    BlockingSocket::Userspace { stream, runtime: Handle::current(), cancelled },
                     canceller,
                 )
             }
@@ -113,7 +112,7 @@ impl DataConnection {
     }
 
     /// Returns the connection below TLS, or the connection itself.
-    pub(super) fn tcp(&self) -> &TcpConnection {
+    pub(super) fn tcp(&self) -> &BlockingSocket {
         match self {
             Self::Plaintext(tcp) => tcp,
             Self::Tls(secured) => secured.tcp(),
@@ -129,7 +128,7 @@ impl DataConnection {
         at_most: usize,
         sent: &mut impl FnMut(usize) -> io::Result<()>,
     ) -> Option<io::Result<()>> {
-        let Self::Plaintext(TcpConnection::Kernel(stream)) = self else { return None };
+        let Self::Plaintext(BlockingSocket::Kernel(stream)) = self else { return None };
         let at_most = at_most.min(SENDFILE_BYTES);
         let mut is_first = true;
         loop {
@@ -159,7 +158,7 @@ impl DataConnection {
         splice_pipe: &mut SplicePipe,
         at_most: usize,
     ) -> Option<io::Result<usize>> {
-        let Self::Plaintext(TcpConnection::Kernel(stream)) = self else { return None };
+        let Self::Plaintext(BlockingSocket::Kernel(stream)) = self else { return None };
         loop {
             match splice(stream, None, &splice_pipe.to, None, at_most, SpliceFlags::empty()) {
                 Ok(count) => {
@@ -198,8 +197,8 @@ impl DataConnection {
     pub(super) fn abort(&self) {
         match self.tcp() {
             // A broken connection needs no reset.
-            TcpConnection::Kernel(stream) => _ = rustix::net::connect_unspec(stream),
-            TcpConnection::Userspace { stream, .. } => stream.abort(),
+            BlockingSocket::Kernel(stream) => _ = rustix::net::connect_unspec(stream),
+            BlockingSocket::Userspace { stream, .. } => stream.abort(),
         }
     }
 

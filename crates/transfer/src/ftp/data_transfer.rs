@@ -1,9 +1,9 @@
 //! Transfer of the bytes of one data connection, in a blocking thread.
 
 use super::arrival_log::ArrivalLog;
+use super::blocking_socket::BlockingSocket;
 use super::data_connection::{DataConnection, SPLICE_PIPE_BYTES, SplicePipe};
 use super::local_end::{LocalEnd, check_limit};
-use super::tcp_connection::TcpConnection;
 use super::transfer_result::{
     TransferError, TransferResult, connection_lost, local_error, malformed,
 };
@@ -110,7 +110,7 @@ impl DataTransfer {
         transfer_result.wire_bytes = self.moved.load(Ordering::Relaxed);
         transfer_result.stats.ended = Some(Instant::now());
         transfer_result.stats.read_state(self.connection.tcp());
-        if let (Some(arrival_log), TcpConnection::Kernel(stream)) =
+        if let (Some(arrival_log), BlockingSocket::Kernel(stream)) =
             (&self.arrival_log, self.connection.tcp())
         {
             let window = TcpInfo::of(stream).ok().and_then(|info| info.own_window_bytes);
@@ -128,7 +128,7 @@ impl DataTransfer {
             transfer_result.stats.crypto = Some(secured.crypto_time());
         }
         let is_all_counted =
-            matches!(self.connection, DataConnection::Plaintext(TcpConnection::Kernel(_)));
+            matches!(self.connection, DataConnection::Plaintext(BlockingSocket::Kernel(_)));
         transfer_result.stats.calls = transfer_result.stats.calls.filter(|_| is_all_counted);
         self.local_end.store_content(&mut transfer_result);
         transfer_result
@@ -401,7 +401,7 @@ mod tests {
         server.write_all(&[7; 40_000]).unwrap();
         let cancellation = Arc::new(Cancellation::default());
         let transfer = DataTransfer {
-            connection: DataConnection::Plaintext(TcpConnection::Kernel(data)),
+            connection: DataConnection::Plaintext(BlockingSocket::Kernel(data)),
             cancellation: Arc::clone(&cancellation),
             local_end: LocalEnd::Memory(Vec::new()),
             representation: Representation::IMAGE,

@@ -9,13 +9,14 @@
 //! data_transfer   a thread for the bytes of one transfer
 //! secured         TLS of a data connection
 //! small_file      the bytes of a small file, without a thread
-//! tcp_connection  a TCP connection of the kernel or of the user-space host
+//! blocking_socket a TCP connection that a thread reads and writes
 //! ```
 //!
 //! A data connection always goes to the host of the control connection, even if a reply contains
 //! another address. With TLS the data connection resumes the TLS session of the control connection.
 
 mod arrival_log;
+mod blocking_socket;
 mod client;
 mod client_session;
 mod connector;
@@ -40,16 +41,15 @@ mod session_timing;
 mod small_file;
 mod system;
 mod tail_sample;
-mod tcp_connection;
 mod transfer_record;
 mod transfer_result;
 mod transfer_stats;
 
 pub use arrival_log::ArrivalLog;
+pub use blocking_socket::{BlockingSocket, Canceller};
 pub use client::FtpClient;
 pub use client_session::{FtpClientSession, Shared, TaskOutcome};
 pub use connector::{CancellationToken, Connector};
-pub use control_stream::ByteStream;
 pub use download::{Destination, Download, PART_SUFFIX};
 pub use error::FtpError;
 pub use file_options::{FileOutcome, FtpOptions, check};
@@ -61,5 +61,4 @@ pub use remote::{RemoteEntry, unparsed_text};
 pub use remote_path::{is_pattern, join, name_of, path_in, split};
 pub use run::{ConnectionSettings, FtpCredentials, Interrupt, run};
 pub use session_timing::CommandOffsets;
-pub use tcp_connection::{Canceller, TcpConnection};
 pub use transfer_result::TransferResult;

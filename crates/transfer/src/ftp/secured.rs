@@ -1,6 +1,6 @@
 //! TLS on a data connection, in the thread that moves the data.
 
-use super::tcp_connection::TcpConnection;
+use super::blocking_socket::BlockingSocket;
 use crate::recorder::DataTls;
 use carrier::{Progress, RecordLayer, TlsWrite};
 use std::io::{self, ErrorKind, Read, Write};
@@ -13,7 +13,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 #[derive(Debug)]
 pub(super) struct Secured {
     layer: RecordLayer,
-    stream: TcpConnection,
+    stream: BlockingSocket,
     /// Decrypted data received together with the end of the handshake.
     early: Vec<u8>,
 }
@@ -22,7 +22,7 @@ impl Secured {
     pub(super) fn new(
         configuration: Arc<ClientConfig>,
         name: ServerName<'static>,
-        stream: TcpConnection,
+        stream: BlockingSocket,
     ) -> io::Result<Self> {
         let layer = RecordLayer::client(configuration, name)?;
         Ok(Self { layer, stream, early: Vec::new() })
@@ -57,7 +57,7 @@ impl Secured {
     }
 
     /// Returns the underlying connection.
-    pub(super) const fn tcp(&self) -> &TcpConnection {
+    pub(super) const fn tcp(&self) -> &BlockingSocket {
         &self.stream
     }
 
@@ -211,7 +211,7 @@ mod tests {
         let served = thread::spawn(move || serve_nothing(server_stream, server));
         let name = ServerName::try_from("host").unwrap();
         let mut secured =
-            Secured::new(Arc::new(client), name, TcpConnection::Kernel(client_stream)).unwrap();
+            Secured::new(Arc::new(client), name, BlockingSocket::Kernel(client_stream)).unwrap();
         secured.begin().unwrap();
         assert_eq!(secured.receive(4096, |_| {}).unwrap(), 0);
         served.join().unwrap();

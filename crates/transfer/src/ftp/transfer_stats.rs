@@ -1,6 +1,6 @@
 //! Observations of the thread or task that moves the bytes of a data connection.
 
-use super::tcp_connection::{Canceller, TcpConnection};
+use super::blocking_socket::{BlockingSocket, Canceller};
 use crate::recorder::{DataTls, TICK, of_kernel, of_settled, of_userspace};
 use os::context_switches::ContextSwitches;
 use protocols::ftp::data::Counts;
@@ -43,13 +43,13 @@ pub(crate) struct FtpTransferStats {
 
 impl FtpTransferStats {
     /// Reads the TCP state and the addresses of the connection at its end.
-    pub(crate) fn read_state(&mut self, connection: &TcpConnection) {
+    pub(crate) fn read_state(&mut self, connection: &BlockingSocket) {
         match connection {
-            TcpConnection::Kernel(stream) => {
+            BlockingSocket::Kernel(stream) => {
                 self.read_kernel_state(stream);
                 self.set_addresses(stream.local_addr().ok().zip(stream.peer_addr().ok()));
             }
-            TcpConnection::Userspace { stream, .. } => {
+            BlockingSocket::Userspace { stream, .. } => {
                 if let Ok(status) = stream.status() {
                     (self.tcp, self.own) = of_userspace(&status);
                     self.addresses = Some((status.local, status.remote));

@@ -4,7 +4,7 @@
 use super::{FtpSession, TaskResult};
 use crate::ftp::data::Stream;
 use crate::ftp::passive::{PassiveListener, PortShare};
-use crate::tcp_connection::TcpConnection;
+use carrier::TcpConnection;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
@@ -40,7 +40,7 @@ impl FtpSession {
         self.spawn(async move {
             TaskResult::Connected(
                 route_number,
-                TcpConnection::connect(server.host(), from, remote).await,
+                TcpConnection::connect(server.host(), Some(from), remote).await,
             )
         });
     }

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 /// A TCP connection of the kernel or of the user-space host, read and written by a blocking thread.
 #[derive(Debug)]
-pub enum TcpConnection {
+pub enum BlockingSocket {
     /// Socket of the kernel.
     Kernel(TcpStream),
     /// Stream of the user-space host.
@@ -59,7 +59,7 @@ impl Canceller {
     }
 }
 
-impl TcpConnection {
+impl BlockingSocket {
     /// Shuts down the sending direction.
     pub(crate) fn shut_down(&mut self) -> io::Result<()> {
         match self {
@@ -69,7 +69,7 @@ impl TcpConnection {
     }
 }
 
-impl Read for TcpConnection {
+impl Read for BlockingSocket {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Kernel(stream) => stream.read(room),
@@ -83,7 +83,7 @@ impl Read for TcpConnection {
     }
 }
 
-impl Write for TcpConnection {
+impl Write for BlockingSocket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Kernel(stream) => stream.write(bytes),
