@@ -6,7 +6,7 @@
 
 use super::control_connection::HANDSHAKE_TIMEOUT;
 use super::conversion::{self, DecodeSteps, EncodeStep, Incoming, Outgoing};
-use super::data_tls::{DataTlsParameters, DataTlsStream};
+use super::data_tls::{DataTlsParameters, MeteredSocket};
 use super::ftp_server::FtpServer;
 use super::listing::{Lister, Progress};
 use super::local_channel::LocalQueue;
@@ -35,6 +35,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWriteExt, Interest, ReadBuf};
 use tokio::net::TcpStream;
+use transfer::ftp_data::DataTlsStream;
 use transfer::pace::RateLimit;
 
 type Result<T> = std::result::Result<T, TransferError>;
@@ -236,9 +237,10 @@ impl DataTransfer {
             self.stats.query_endpoints(stream);
         }
         let started_at = self.clock.now();
-        let mut connection = Connection::open(stream, parameters, is_incoming).await?;
-        if let Transport::Tls(tls_stream) = &connection.transport {
-            self.stats.tls.set(Some(tls_stream.tls()));
+        let mut connection =
+            Connection::open(stream, &self.server, parameters, is_incoming).await?;
+        if let Transport::Tls(tls_stream, _) = &connection.transport {
+            self.stats.tls.set(Some(tls_stream.parameters()));
             self.stats.tls_time.set(Some(self.clock.now() - started_at));
         }
         if !is_incoming && self.stats.first_byte_at.get().is_none() {
@@ -247,8 +249,8 @@ impl DataTransfer {
         let sending_started_at = Instant::now();
         let result = self.move_all(&mut connection, payload, scratch).await;
         self.stats.ended_at.set(Some(self.clock.now()));
-        if let Transport::Tls(tls_stream) = &connection.transport {
-            self.stats.crypto_time.set(Some(tls_stream.spent()));
+        if let Transport::Tls(tls_stream, _) = &connection.transport {
+            self.stats.crypto_time.set(Some(tls_stream.crypto_time()));
         }
         let Some(stream) = connection.socket().kernel() else { return result };
         self.stats.query_tcp(stream);
@@ -281,7 +283,7 @@ impl DataTransfer {
         };
         if upload.is_none() {
             connection.finish().await.map_err(|_| TransferError::ConnectionLost)?;
-        } else if let Transport::Tls(tls_stream) = &mut connection.transport {
+        } else if let Transport::Tls(tls_stream, _) = &mut connection.transport {
             // The client may already have closed without reading our session tickets; ignore
             // errors.
             _ = tls_stream.finish().await;
@@ -602,22 +604,23 @@ struct Connection {
 
 enum Transport {
     Plaintext(TcpConnection),
-    Tls(Box<DataTlsStream>),
+    Tls(Box<DataTlsStream<MeteredSocket>>, Rc<FtpServer>),
 }
 
 impl Connection {
     async fn open(
         stream: TcpConnection,
+        server: &Rc<FtpServer>,
         parameters: Option<DataTlsParameters>,
         is_incoming: bool,
     ) -> Result<Self> {
         let transport = match parameters {
             None => Transport::Plaintext(stream),
             Some(parameters) => {
-                let handshake = DataTlsStream::accept(stream, &parameters, is_incoming);
+                let handshake = parameters.accept(stream, server, is_incoming);
                 let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await;
                 match handshake {
-                    Ok(Ok(tls_stream)) => Transport::Tls(Box::new(tls_stream)),
+                    Ok(Ok(tls_stream)) => Transport::Tls(Box::new(tls_stream), Rc::clone(server)),
                     Ok(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
                         return Err(TransferError::TlsNotResumed);
                     }
@@ -632,7 +635,7 @@ impl Connection {
     fn socket(&self) -> &TcpConnection {
         match &self.transport {
             Transport::Plaintext(socket) => socket,
-            Transport::Tls(tls_stream) => tls_stream.stream(),
+            Transport::Tls(tls_stream, _) => tls_stream.socket().inner(),
         }
     }
 
@@ -640,7 +643,7 @@ impl Connection {
     fn plaintext_kernel(&self) -> Option<&TcpStream> {
         match &self.transport {
             Transport::Plaintext(socket) => socket.kernel(),
-            Transport::Tls(_) => None,
+            Transport::Tls(..) => None,
         }
     }
 
@@ -648,7 +651,7 @@ impl Connection {
     const fn piece_bytes(&self) -> usize {
         match &self.transport {
             Transport::Plaintext(_) => PIECE_BYTES,
-            Transport::Tls(_) => SECURED_PIECE_BYTES,
+            Transport::Tls(..) => SECURED_PIECE_BYTES,
         }
     }
 
@@ -663,9 +666,11 @@ impl Connection {
         each: &mut dyn FnMut(&[u8]),
     ) -> Poll<io::Result<usize>> {
         let stream = match &mut self.transport {
-            Transport::Tls(tls_stream) => {
+            Transport::Tls(tls_stream, server) => {
                 let mut buffer = RecordBuffer { room, len: 0, each };
-                let read = tls_stream.poll_receive(context, limit, &mut |data| buffer.put(data));
+                let read = server.charge(Account::Encryption, || {
+                    tls_stream.poll_receive(context, limit, &mut |data| buffer.put(data))
+                });
                 // Data received before an error is valid.
                 buffer.flush();
                 return read;
@@ -691,7 +696,10 @@ impl Connection {
     async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.transport {
             Transport::Plaintext(stream) => stream.write_all(bytes).await,
-            Transport::Tls(tls_stream) => tls_stream.send(bytes).await,
+            Transport::Tls(tls_stream, server) => {
+                server.charge(Account::Encryption, || tls_stream.encrypt(bytes))?;
+                tls_stream.flush().await
+            }
         }
     }
 
@@ -699,7 +707,7 @@ impl Connection {
     async fn finish(&mut self) -> io::Result<()> {
         match &mut self.transport {
             Transport::Plaintext(stream) => stream.shutdown().await,
-            Transport::Tls(tls_stream) => tls_stream.finish().await,
+            Transport::Tls(tls_stream, _) => tls_stream.finish().await,
         }
     }
 }

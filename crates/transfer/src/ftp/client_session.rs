@@ -6,7 +6,6 @@
 //! reported the result and the thread has ended.
 
 use super::arrival_log::ArrivalLog;
-use super::blocking_socket::Canceller;
 use super::control_stream::ControlStream;
 use super::data_connection::DataConnection;
 use super::data_transfer::{Cancellation, DataTransfer};
@@ -14,6 +13,7 @@ use super::local_end::LocalEnd;
 use super::session_timing::SessionTiming;
 use super::small_file::{SmallDownload, send_small_file};
 use super::transfer_result::TransferResult;
+use crate::ftp_data::Canceller;
 use crate::pace::RateLimit;
 use carrier::meters::MeterRegistry;
 use carrier::{EngineContext, TcpConnection, TlsClient, TlsFailure, TrustedBy};

@@ -4,8 +4,7 @@
 //! unchanged, the file is sent by `sendfile` and received by `splice`. With TLS the thread also
 //! processes the records, so that parallel transfers use several processors.
 
-use super::blocking_socket::{BlockingSocket, Canceller};
-use super::secured::Secured;
+use crate::ftp_data::{BlockingSocket, Canceller, DataTlsStream, complete};
 use crate::recorder::DataTls;
 use carrier::{TcpConnection, TlsClient};
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
@@ -69,7 +68,7 @@ impl SplicePipe {
 #[derive(Debug)]
 pub(super) enum DataConnection {
     Plaintext(BlockingSocket),
-    Tls(Box<Secured>),
+    Tls(Box<DataTlsStream<BlockingSocket>>),
 }
 
 impl DataConnection {
@@ -97,13 +96,14 @@ impl DataConnection {
         };
         let Some(client) = tls else { return Ok((Self::Plaintext(tcp), canceller)) };
         let (configuration, name) = client.parts();
-        Ok((Self::Tls(Box::new(Secured::new(configuration, name, tcp)?)), canceller))
+        Ok((Self::Tls(Box::new(DataTlsStream::client(tcp, configuration, name)?)), canceller))
     }
 
     /// Performs the TLS handshake and returns the agreed parameters; `None` without TLS.
     pub(super) fn begin(&mut self) -> io::Result<Option<DataTls>> {
-        let Self::Tls(secured) = self else { return Ok(None) };
-        secured.begin().map(Some)
+        let Self::Tls(tls_stream) = self else { return Ok(None) };
+        complete(tls_stream.handshake())?;
+        Ok(Some(tls_stream.parameters()))
     }
 
     /// Returns whether the data connection uses TLS.
@@ -115,7 +115,7 @@ impl DataConnection {
     pub(super) fn tcp(&self) -> &BlockingSocket {
         match self {
             Self::Plaintext(tcp) => tcp,
-            Self::Tls(secured) => secured.tcp(),
+            Self::Tls(tls_stream) => tls_stream.socket(),
         }
     }
 
@@ -177,12 +177,11 @@ impl DataConnection {
     pub(super) fn finish(&mut self) -> io::Result<()> {
         match self {
             Self::Plaintext(tcp) => tcp.shut_down(),
-            Self::Tls(secured) => {
-                secured.send_end()?;
-                secured.shut_down()?;
+            Self::Tls(tls_stream) => {
+                complete(tls_stream.finish())?;
                 // All data has been sent. An error while the peer closes does not matter.
                 let mut remaining_bytes = CLOSE_MAX_BYTES;
-                while let Ok(count @ 1..) = secured.receive(remaining_bytes, |_| {})
+                while let Ok(count @ 1..) = receive_tls(tls_stream, remaining_bytes, &mut |_| {})
                     && count < remaining_bytes
                 {
                     remaining_bytes -= count;
@@ -204,18 +203,31 @@ impl DataConnection {
 
     /// Closes a data connection after the peer has ended the stream.
     pub(super) fn close(&mut self) {
-        if let Self::Tls(secured) = self {
+        if let Self::Tls(tls_stream) = self {
             // Ignored: a server that has closed the connection does not need close_notify.
-            _ = secured.send_end();
+            _ = complete(tls_stream.close_notify());
         }
     }
+}
+
+/// Waits for data, passes the data to `each` in pieces, and returns the number of bytes; 0 at the
+/// end of the stream.
+pub(super) fn receive_tls(
+    tls_stream: &mut DataTlsStream<BlockingSocket>,
+    at_most: usize,
+    each: &mut dyn FnMut(&[u8]),
+) -> io::Result<usize> {
+    complete(std::future::poll_fn(|context| tls_stream.poll_receive(context, at_most, each)))
 }
 
 impl Write for DataConnection {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plaintext(tcp) => tcp.write(bytes),
-            Self::Tls(secured) => secured.send(bytes).map(|()| bytes.len()),
+            Self::Tls(tls_stream) => {
+                tls_stream.encrypt(bytes)?;
+                complete(tls_stream.flush()).map(|()| bytes.len())
+            }
         }
     }
 

@@ -1,13 +1,13 @@
 //! Transfer of the bytes of one data connection, in a blocking thread.
 
 use super::arrival_log::ArrivalLog;
-use super::blocking_socket::BlockingSocket;
-use super::data_connection::{DataConnection, SPLICE_PIPE_BYTES, SplicePipe};
+use super::data_connection::{DataConnection, SPLICE_PIPE_BYTES, SplicePipe, receive_tls};
 use super::local_end::{LocalEnd, check_limit};
 use super::transfer_result::{
     TransferError, TransferResult, connection_lost, local_error, malformed,
 };
 use super::transfer_stats::add_since;
+use crate::ftp_data::BlockingSocket;
 use crate::pace::RateLimit;
 use os::clock::{Monotonic, thread_cpu_time};
 use os::context_switches::ContextSwitches;
@@ -124,8 +124,8 @@ impl DataTransfer {
         // All context switches of this thread belong to the transfer: the thread has no other work.
         transfer_result.stats.switches =
             ContextSwitches::of_thread().zip(switches).map(|(now, old)| now.switches_since(old));
-        if let DataConnection::Tls(secured) = &self.connection {
-            transfer_result.stats.crypto = Some(secured.crypto_time());
+        if let DataConnection::Tls(tls_stream) = &self.connection {
+            transfer_result.stats.crypto = Some(tls_stream.crypto_time());
         }
         let is_all_counted =
             matches!(self.connection, DataConnection::Plaintext(BlockingSocket::Kernel(_)));
@@ -235,8 +235,8 @@ impl DataTransfer {
             let began = Instant::now();
             let read_result = match connection {
                 // With TLS one call both waits and decrypts, so the wait alone is not timed.
-                DataConnection::Tls(secured) => {
-                    secured.receive(piece.len(), |wire| process(wire, ended))
+                DataConnection::Tls(tls_stream) => {
+                    receive_tls(tls_stream, piece.len(), &mut |wire| process(wire, ended))
                 }
                 DataConnection::Plaintext(tcp) => {
                     let read = tcp.read(&mut piece);

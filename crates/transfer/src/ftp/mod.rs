@@ -7,16 +7,13 @@
 //! connector       the server and the login from which sessions are opened
 //! client_session  the engine, its control connection, one data connection after the other
 //! data_transfer   a thread for the bytes of one transfer
-//! secured         TLS of a data connection
 //! small_file      the bytes of a small file, without a thread
-//! blocking_socket a TCP connection that a thread reads and writes
 //! ```
 //!
 //! A data connection always goes to the host of the control connection, even if a reply contains
 //! another address. With TLS the data connection resumes the TLS session of the control connection.
 
 mod arrival_log;
-mod blocking_socket;
 mod client;
 mod client_session;
 mod connector;
@@ -36,7 +33,6 @@ mod remote;
 mod remote_hash;
 mod remote_path;
 mod run;
-mod secured;
 mod session_timing;
 mod small_file;
 mod system;
@@ -46,7 +42,6 @@ mod transfer_result;
 mod transfer_stats;
 
 pub use arrival_log::ArrivalLog;
-pub use blocking_socket::{BlockingSocket, Canceller};
 pub use client::FtpClient;
 pub use client_session::{FtpClientSession, Shared, TaskOutcome};
 pub use connector::{CancellationToken, Connector};

@@ -1,6 +1,6 @@
 //! Observations of the thread or task that moves the bytes of a data connection.
 
-use super::blocking_socket::{BlockingSocket, Canceller};
+use crate::ftp_data::{BlockingSocket, Canceller};
 use crate::recorder::{DataTls, TICK, of_kernel, of_settled, of_userspace};
 use os::context_switches::ContextSwitches;
 use protocols::ftp::data::Counts;

@@ -182,7 +182,6 @@ impl FtpSession {
         let configuration = Arc::clone(&self.tls_options.tls.as_ref()?.configuration);
         let is_reuse_required = self.server.settings().requires_session_reuse;
         Some(DataTlsParameters {
-            server: Some(Rc::clone(&self.server)),
             configuration,
             token: self.token,
             family: is_reuse_required.then(|| self.family.clone()),
