@@ -13,7 +13,7 @@ use super::local_end::LocalEnd;
 use super::session_timing::SessionTiming;
 use super::small_file::{SmallDownload, send_small_file};
 use super::transfer_result::TransferResult;
-use crate::ftp_data::Canceller;
+use crate::ftp_data::{Canceller, TransferPlan};
 use crate::pace::RateLimit;
 use carrier::meters::MeterRegistry;
 use carrier::{EngineContext, TcpConnection, TlsClient, TlsFailure, TrustedBy};
@@ -217,7 +217,7 @@ impl FtpClientSession {
         let result = self.drive(Some(id)).await;
         self.close_data().await;
         if let (Some(moved), Some(ended)) = (&mut self.moved, self.ended.take()) {
-            moved.stats.update_after_reply(&ended);
+            moved.update_after_reply(&ended);
         }
         let failure = Failure { step: Step::Command, why: FailureReason::ControlLost };
         let mut result = result.and_then(|done| done.ok_or(failure));
@@ -354,7 +354,7 @@ impl FtpClientSession {
                 {
                     // After a download all data has arrived, so the connection is dropped and
                     // thereby closed. Some servers reply only after the close.
-                    self.ended = Some(canceller).filter(|_| moved.stats.is_sending);
+                    self.ended = Some(canceller).filter(|_| moved.is_sending);
                 }
                 self.finish_transfer(*moved, id);
             }
@@ -509,11 +509,12 @@ impl FtpClientSession {
         let Data::Open(connection) = std::mem::replace(&mut self.data, Data::None) else { return };
         let tls = self.tls.clone().filter(|_| protection == Protection::Private);
         let moved = Arc::new(AtomicU64::new(0));
-        let is_plain = tls.is_none() && self.representation.passes_through();
-        let needs_thread =
-            self.shared.bytes_per_second.is_some() || self.shared.arrival_log.is_some();
+        let pace = RateLimit::new(self.shared.bytes_per_second);
+        let is_kernel = connection.kernel().is_some();
+        let plan = TransferPlan::new(&self.representation, tls.is_some(), is_kernel, &pace);
+        let may_be_small = plan.is_immediate() && self.shared.arrival_log.is_none();
         let connection = match connection {
-            TcpConnection::Kernel(stream) if is_plain && !needs_thread => {
+            TcpConnection::Kernel(stream) if may_be_small => {
                 match self.start_small(id, stream, &moved) {
                     Some(stream) => TcpConnection::Kernel(stream),
                     None => return,
@@ -533,7 +534,8 @@ impl FtpClientSession {
             cancellation: Arc::clone(&cancellation),
             local_end,
             representation: self.representation,
-            pace: RateLimit::new(self.shared.bytes_per_second),
+            plan,
+            pace,
             moved: Arc::clone(&moved),
             total_bytes: Arc::clone(&self.shared.total_bytes),
             // The thread of an upload counts written bytes. `sample` logs the acknowledged bytes

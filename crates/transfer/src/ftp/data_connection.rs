@@ -4,65 +4,22 @@
 //! unchanged, the file is sent by `sendfile` and received by `splice`. With TLS the thread also
 //! processes the records, so that parallel transfers use several processors.
 
-use crate::ftp_data::{BlockingSocket, Canceller, DataTlsStream, complete};
+use crate::ftp_data::{
+    BlockingSocket, Canceller, DataTlsStream, SplicePipe, complete, is_unsupported,
+};
 use crate::recorder::DataTls;
 use carrier::{TcpConnection, TlsClient};
-use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
+use rustix::io::Errno;
 use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::io::{self, Write};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-/// Capacity of a pipe in bytes.
-pub(super) const SPLICE_PIPE_BYTES: usize = 1 << 20;
 /// Maximum number of bytes per `sendfile(2)` call.
 const SENDFILE_BYTES: usize = 8 << 20;
 /// Maximum number of bytes read after the end of an upload: session tickets and close_notify.
 const CLOSE_MAX_BYTES: usize = 64 * 1024;
-
-/// A pipe through which the kernel moves received data into a file, without a copy to user space.
-#[derive(Debug)]
-pub(super) struct SplicePipe {
-    from: OwnedFd,
-    to: OwnedFd,
-    /// Bytes in the pipe.
-    buffered_bytes: usize,
-}
-
-impl SplicePipe {
-    /// Creates a pipe, or returns `None` if the kernel refuses.
-    pub(super) fn new() -> Option<Self> {
-        let (from, to) = pipe_with(PipeFlags::CLOEXEC).ok()?;
-        // Ignored: a smaller pipe only needs more calls.
-        _ = fcntl_setpipe_size(&to, SPLICE_PIPE_BYTES);
-        Some(Self { from, to, buffered_bytes: 0 })
-    }
-
-    /// Moves at least one byte from the pipe into `file`, at offset `at` or at its current
-    /// position.
-    pub(super) fn write_to(&mut self, file: &File, at: Option<u64>) -> io::Result<usize> {
-        let mut offset = at;
-        let flags = SpliceFlags::empty();
-        let moved_bytes =
-            splice(&self.from, None, file, offset.as_mut(), self.buffered_bytes, flags)?;
-        self.buffered_bytes = self.buffered_bytes.saturating_sub(moved_bytes);
-        Ok(moved_bytes)
-    }
-
-    /// Returns the number of bytes in the pipe.
-    pub(super) fn buffered_bytes(&self) -> usize {
-        self.buffered_bytes
-    }
-
-    /// Returns the bytes in the pipe, for a file that does not support `splice`.
-    pub(super) fn into_bytes(self) -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; self.buffered_bytes];
-        File::from(self.from).read_exact(&mut bytes)?;
-        Ok(bytes)
-    }
-}
 
 /// A data connection.
 #[derive(Debug)]
@@ -106,11 +63,6 @@ impl DataConnection {
         Ok(Some(tls_stream.parameters()))
     }
 
-    /// Returns whether the data connection uses TLS.
-    pub(super) fn is_secured(&self) -> bool {
-        matches!(self, Self::Tls(_))
-    }
-
     /// Returns the connection below TLS, or the connection itself.
     pub(super) fn tcp(&self) -> &BlockingSocket {
         match self {
@@ -139,11 +91,9 @@ impl DataConnection {
                         return Some(Err(error));
                     }
                 }
-                Err(rustix::io::Errno::INTR) => {}
+                Err(Errno::INTR) => {}
                 // The file does not support `sendfile`.
-                Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) if is_first => {
-                    return None;
-                }
+                Err(error) if is_first && is_unsupported(error) => return None,
                 Err(error) => return Some(Err(error.into())),
             }
             is_first = false;
@@ -160,13 +110,10 @@ impl DataConnection {
     ) -> Option<io::Result<usize>> {
         let Self::Plaintext(BlockingSocket::Kernel(stream)) = self else { return None };
         loop {
-            match splice(stream, None, &splice_pipe.to, None, at_most, SpliceFlags::empty()) {
-                Ok(count) => {
-                    splice_pipe.buffered_bytes = count;
-                    return Some(Ok(count));
-                }
-                Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => return None,
+            match splice_pipe.fill(stream, at_most, true) {
+                Ok(count) => return Some(Ok(count)),
+                Err(Errno::INTR) => {}
+                Err(error) if is_unsupported(error) => return None,
                 Err(error) => return Some(Err(error.into())),
             }
         }

@@ -39,7 +39,6 @@ mod system;
 mod tail_sample;
 mod transfer_record;
 mod transfer_result;
-mod transfer_stats;
 
 pub use arrival_log::ArrivalLog;
 pub use client::FtpClient;

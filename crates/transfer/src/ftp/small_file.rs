@@ -3,7 +3,7 @@
 
 use super::local_end::LocalEnd;
 use super::transfer_result::{TransferError, TransferResult, connection_lost};
-use super::transfer_stats::{FtpTransferStats, add_since};
+use crate::ftp_data::add_since;
 use crate::recorder::timed;
 use os::clock::thread_cpu_time;
 use rustix::net::{Shutdown, shutdown};
@@ -43,24 +43,16 @@ pub(super) fn send_small_file(stream: &TcpStream, file: &File) -> (u64, Option<T
         return (count, None);
     }
     let ended_at = Instant::now();
-    let mut stats = FtpTransferStats {
-        first_byte: Some(began),
-        ended: Some(ended_at),
-        is_sending: true,
-        cpu: thread_cpu_time().saturating_sub(cpu),
-        ..FtpTransferStats::default()
-    };
-    stats.count_call();
-    stats.set_addresses(stream.local_addr().ok().zip(stream.peer_addr().ok()));
-    (
-        count,
-        Some(TransferResult {
-            wire_bytes: count,
-            file_bytes: count,
-            stats,
-            ..TransferResult::empty()
-        }),
-    )
+    let mut ended = TransferResult::empty();
+    ended.wire_bytes = count;
+    ended.file_bytes = count;
+    ended.is_sending = true;
+    ended.stats.first_byte_at = Some(began);
+    ended.stats.ended_at = Some(ended_at);
+    ended.stats.cpu_time = Some(thread_cpu_time().saturating_sub(cpu));
+    ended.stats.count_call();
+    ended.stats.query_addresses(stream);
+    (count, Some(ended))
 }
 
 /// Reception of a small file or of a listing.
@@ -91,11 +83,11 @@ impl SmallDownload {
         let mut ended = TransferResult::empty();
         let (result, cpu) = timed(self.receive(&mut ended)).await;
         ended.result = result;
-        ended.stats.cpu = cpu;
+        ended.stats.cpu_time = Some(cpu);
         ended.wire_bytes = self.moved.load(Ordering::Relaxed);
-        ended.stats.ended = Some(Instant::now());
-        ended.stats.read_kernel_state(&self.stream);
-        ended.stats.set_addresses(self.stream.local_addr().ok().zip(self.stream.peer_addr().ok()));
+        ended.stats.ended_at = Some(Instant::now());
+        ended.stats.query_tcp(&self.stream);
+        ended.stats.query_addresses(&self.stream);
         self.local_end.store_content(&mut ended);
         ended
     }
@@ -112,14 +104,14 @@ impl SmallDownload {
                 read = self.stream.read(&mut buffer) => read,
                 () = self.cancelled.notified() => Err(ErrorKind::ConnectionAborted.into()),
             };
-            add_since(&mut ended.stats.waiting, began);
+            add_since(&mut ended.stats.network_wait, began);
             let count = match read_result {
                 Ok(0) => return Ok(()),
                 Ok(count) => count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(connection_lost(error)),
             };
-            ended.stats.first_byte.get_or_insert_with(Instant::now);
+            ended.stats.first_byte_at.get_or_insert_with(Instant::now);
             let count_u64 = u64::try_from(count).unwrap_or(u64::MAX);
             self.moved.fetch_add(count_u64, Ordering::Relaxed);
             self.total_bytes.fetch_add(count_u64, Ordering::Relaxed);
