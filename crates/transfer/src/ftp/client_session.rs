@@ -12,6 +12,7 @@ use super::data_transfer::{Cancellation, DataTransfer};
 use super::local_end::LocalEnd;
 use super::session_timing::SessionTiming;
 use super::small_file::{SmallDownload, send_small_file};
+use super::transfer_progress::TransferProgress;
 use super::transfer_result::TransferResult;
 use crate::ftp_data::{Canceller, TransferPlan};
 use crate::pace::RateLimit;
@@ -49,21 +50,19 @@ const READ_BYTES: usize = 16 * 1024;
 
 /// State shared by several sessions.
 #[derive(Clone, Debug)]
-pub struct Shared {
+pub(crate) struct Shared {
     /// User-space host; `None` for the kernel's TCP.
     pub(crate) host: Option<Host>,
     /// Rate limit of each data connection.
     pub(crate) bytes_per_second: Option<u64>,
     /// Bytes moved by all sessions.
-    pub total_bytes: Arc<AtomicU64>,
+    pub(crate) progress: TransferProgress,
     /// Log of arrivals, if the transfer is measured.
     pub(crate) arrival_log: Option<Arc<Mutex<ArrivalLog>>>,
-    /// Expected final value of `total_bytes`: the sum of the known file sizes.
-    pub expected_total_bytes: Arc<AtomicU64>,
     /// Whether the operations in progress are cancelled.
-    pub stop: watch::Receiver<bool>,
+    pub(crate) stop: watch::Receiver<bool>,
     /// Whether the server's replies are printed.
-    pub is_verbose: Arc<AtomicBool>,
+    pub(crate) is_verbose: Arc<AtomicBool>,
     /// Registry on which the meters are displayed.
     pub(crate) registry: Arc<MeterRegistry>,
     /// Receives messages for the user, each a sentence without its final period.
@@ -72,14 +71,14 @@ pub struct Shared {
 
 /// Result of a task, with its transferred data.
 #[derive(Debug)]
-pub struct TaskOutcome {
+pub(crate) struct TaskOutcome {
     pub(crate) result: Result<Done, Failure>,
     /// Transferred data, if the task used a data connection.
     pub(crate) moved: Option<TransferResult>,
 }
 
 /// FTP session over one control connection.
-pub struct FtpClientSession {
+pub(crate) struct FtpClientSession {
     user: User,
     control: ControlStream,
     engine_context: EngineContext,
@@ -196,7 +195,7 @@ impl FtpClientSession {
     }
 
     /// Runs a task. `local_end` is the source or the destination of the task's data.
-    pub async fn run(&mut self, task: Task, local_end: Option<LocalEnd>) -> TaskOutcome {
+    pub(crate) async fn run(&mut self, task: Task, local_end: Option<LocalEnd>) -> TaskOutcome {
         (self.representation, self.expected_bytes) = match &task {
             Task::Retrieve { representation, expected_bytes, offset_bytes, .. } => {
                 (*representation, expected_bytes.map(|size| size.saturating_sub(*offset_bytes)))
@@ -244,7 +243,7 @@ impl FtpClientSession {
     }
 
     /// Ends the session with QUIT. Waits at most two seconds for the answer.
-    pub async fn quit(mut self) {
+    pub(crate) async fn quit(mut self) {
         let quit = async {
             if !self.is_closed() {
                 _ = self.run(Task::Quit, None).await;
@@ -537,7 +536,7 @@ impl FtpClientSession {
             plan,
             pace,
             moved: Arc::clone(&moved),
-            total_bytes: Arc::clone(&self.shared.total_bytes),
+            progress: self.shared.progress.clone(),
             // The thread of an upload counts written bytes. `sample` logs the acknowledged bytes
             // instead.
             arrival_log: self.shared.arrival_log.clone().filter(|_| !is_sending),
@@ -559,7 +558,7 @@ impl FtpClientSession {
         if let LocalEnd::ReadFrom(file) = &local_end {
             let (count, ended) = send_small_file(&stream, file);
             moved.store(count, Ordering::Relaxed);
-            self.shared.total_bytes.fetch_add(count, Ordering::Relaxed);
+            self.shared.progress.add(count);
             let Some(ended) = ended else {
                 self.local_end = Some(local_end);
                 return Some(stream);
@@ -576,7 +575,7 @@ impl FtpClientSession {
             return Some(stream);
         }
         let moved = Arc::clone(moved);
-        let total_bytes = Arc::clone(&self.shared.total_bytes);
+        let progress = self.shared.progress.clone();
         let cancelled = Arc::new(Notify::new());
         let canceller = Canceller::Notify(Arc::clone(&cancelled));
         let incoming = SmallDownload {
@@ -584,7 +583,7 @@ impl FtpClientSession {
             local_end,
             expected_bytes,
             moved: Arc::clone(&moved),
-            total_bytes,
+            progress,
             cancelled,
         };
         let thread = tokio::spawn(incoming.run());

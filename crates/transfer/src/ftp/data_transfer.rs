@@ -3,6 +3,7 @@
 use super::arrival_log::ArrivalLog;
 use super::data_connection::{DataConnection, receive_tls};
 use super::local_end::{LocalEnd, check_limit};
+use super::transfer_progress::TransferProgress;
 use super::transfer_result::{
     TransferError, TransferResult, connection_lost, local_error, malformed,
 };
@@ -69,9 +70,9 @@ pub(super) struct DataTransfer {
     pub(crate) representation: Representation,
     pub(crate) plan: TransferPlan,
     pub(crate) pace: RateLimit,
-    /// Bytes moved on this data connection; `total_bytes` counts the bytes of all data connections.
+    /// Bytes moved on this data connection; `progress` counts the bytes of all data connections.
     pub(crate) moved: Arc<AtomicU64>,
-    pub(crate) total_bytes: Arc<AtomicU64>,
+    pub(crate) progress: TransferProgress,
     /// Log of arrivals, if the transfer is measured.
     pub(crate) arrival_log: Option<Arc<Mutex<ArrivalLog>>>,
     /// Expected number of bytes, if known. After that many bytes, TLS may end without close_notify.
@@ -137,7 +138,7 @@ impl DataTransfer {
     fn count(&mut self, bytes: usize) -> Result<(), TransferError> {
         let bytes_u64 = u64::try_from(bytes).unwrap_or(u64::MAX);
         self.moved.fetch_add(bytes_u64, Ordering::Relaxed);
-        self.total_bytes.fetch_add(bytes_u64, Ordering::Relaxed);
+        self.progress.add(bytes_u64);
         if let Some(arrival_log) = &self.arrival_log {
             arrival_log.lock().unwrap_or_else(PoisonError::into_inner).count(bytes_u64);
         }
@@ -353,7 +354,7 @@ impl DataTransfer {
         let file = file.try_clone().map_err(local_error)?;
         let at_most = if self.plan.is_limited() { self.buffer_len() } else { usize::MAX };
         let moved = Arc::clone(&self.moved);
-        let total_bytes = Arc::clone(&self.total_bytes);
+        let progress = self.progress.clone();
         let mut pace = self.pace;
         let clock = self.clock;
         let cancellation = Arc::clone(&self.cancellation);
@@ -361,7 +362,7 @@ impl DataTransfer {
             ended.stats.count_call();
             let counted = u64::try_from(count).unwrap_or(u64::MAX);
             moved.fetch_add(counted, Ordering::Relaxed);
-            total_bytes.fetch_add(counted, Ordering::Relaxed);
+            progress.add(counted);
             let now = clock.now();
             pace.spend(count, now);
             match pace.waits_until(now) {
@@ -403,7 +404,7 @@ mod tests {
             plan: TransferPlan::new(&Representation::IMAGE, false, true, &pace),
             pace,
             moved: Arc::default(),
-            total_bytes: Arc::default(),
+            progress: TransferProgress::default(),
             arrival_log: None,
             expected_bytes: None,
             clock: Monotonic::start(),

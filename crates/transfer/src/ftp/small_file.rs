@@ -2,6 +2,7 @@
 //! session. Handing a small file to a thread and back costs more than moving its bytes.
 
 use super::local_end::LocalEnd;
+use super::transfer_progress::TransferProgress;
 use super::transfer_result::{TransferError, TransferResult, connection_lost};
 use crate::ftp_data::add_since;
 use crate::recorder::timed;
@@ -62,9 +63,9 @@ pub(super) struct SmallDownload {
     pub(crate) local_end: LocalEnd,
     /// Expected number of bytes, if known.
     pub(crate) expected_bytes: Option<u64>,
-    /// Bytes moved on this data connection; `total_bytes` counts the bytes of all data connections.
+    /// Bytes moved on this data connection; `progress` counts the bytes of all data connections.
     pub(crate) moved: Arc<AtomicU64>,
-    pub(crate) total_bytes: Arc<AtomicU64>,
+    pub(crate) progress: TransferProgress,
     pub(crate) cancelled: Arc<Notify>,
 }
 
@@ -114,7 +115,7 @@ impl SmallDownload {
             ended.stats.first_byte_at.get_or_insert_with(Instant::now);
             let count_u64 = u64::try_from(count).unwrap_or(u64::MAX);
             self.moved.fetch_add(count_u64, Ordering::Relaxed);
-            self.total_bytes.fetch_add(count_u64, Ordering::Relaxed);
+            self.progress.add(count_u64);
             self.local_end.write_file_bytes(buffer.get(..count).unwrap_or_default(), ended)?;
             if ended.has_enough {
                 return Ok(());
@@ -179,12 +180,12 @@ mod tests {
             let (stream, mut server) = connected_sockets();
             let sender = std::thread::spawn(move || server.write_all(&vec![3; 300_000]).unwrap());
             let moved = Arc::<AtomicU64>::default();
-            let total_bytes = Arc::<AtomicU64>::default();
+            let progress = TransferProgress::default();
             let local_end = LocalEnd::Memory(Vec::new());
             let cancelled = Arc::default();
             let expected_bytes = Some(10);
             let incoming =
-                SmallDownload { stream, local_end, expected_bytes, moved, total_bytes, cancelled };
+                SmallDownload { stream, local_end, expected_bytes, moved, progress, cancelled };
             let moved = incoming.run().await;
             assert!(moved.result.is_ok());
             assert_eq!((moved.wire_bytes, moved.memory.len()), (300_000, 300_000));
@@ -199,11 +200,11 @@ mod tests {
             let cancelled = Arc::new(Notify::new());
             cancelled.notify_one();
             let moved = Arc::<AtomicU64>::default();
-            let total_bytes = Arc::<AtomicU64>::default();
+            let progress = TransferProgress::default();
             let local_end = LocalEnd::Memory(Vec::new());
             let expected_bytes = None;
             let incoming =
-                SmallDownload { stream, local_end, expected_bytes, moved, total_bytes, cancelled };
+                SmallDownload { stream, local_end, expected_bytes, moved, progress, cancelled };
             assert!(incoming.run().await.result.is_err());
         });
     }

@@ -1,7 +1,7 @@
 //! TCP connection of the kernel or of the user-space host that a thread reads and writes, and its
 //! cancellation from another thread.
 
-use super::data_socket::DataSocket;
+use super::tls_stream::DataSocket;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};

@@ -5,7 +5,6 @@
 //! conversion       one step between a file and its representation
 //! splice_pipe      a pipe through which the kernel moves received data
 //! tls_stream       TLS of a data connection, in either role
-//! data_socket      the socket below TLS
 //! data_stats       observations of a data connection, for its record
 //! blocking_socket  a socket that the thread of a transfer reads and writes
 //! ```
@@ -14,7 +13,6 @@
 
 mod blocking_socket;
 mod conversion;
-mod data_socket;
 mod data_stats;
 mod plan;
 mod splice_pipe;
@@ -22,10 +20,9 @@ mod tls_stream;
 
 pub(crate) use blocking_socket::{BlockingSocket, Canceller, complete};
 pub use conversion::{FileDecoder, encode_read};
-pub use data_socket::DataSocket;
 pub(crate) use data_stats::add_since;
 pub use data_stats::{DataStats, nanos_between};
 pub use plan::{Mechanism, PieceSizes, TransferPlan};
 pub(crate) use splice_pipe::is_unsupported;
 pub use splice_pipe::{SPLICE_PIPE_BYTES, SplicePipe};
-pub use tls_stream::DataTlsStream;
+pub use tls_stream::{DataSocket, DataTlsStream};

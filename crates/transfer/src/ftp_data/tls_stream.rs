@@ -11,16 +11,15 @@
 //! and a client that waits for the server's close_notify still receives the tickets. In TLS 1.2
 //! nothing is held back, because the server sends the last flight of the handshake (RFC 5246 §7.3).
 
-use super::data_socket::DataSocket;
 use crate::recorder::DataTls;
-use carrier::{Progress, RecordLayer, TlsWrite};
+use carrier::{Progress, RecordLayer, TcpConnection, TlsWrite};
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::io::{AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, HandshakeKind, ProtocolVersion, ServerConfig};
 
@@ -259,6 +258,20 @@ impl<S: DataSocket> DataTlsStream<S> {
                 Poll::Ready(Ok(()))
             }
         }
+    }
+}
+
+/// Socket of a data connection. Its calls either block or return `Poll::Pending`.
+pub trait DataSocket: AsyncRead + AsyncWrite + Unpin {
+    /// Makes one attempt to send the alert of a TLS connection that has failed. Errors are ignored,
+    /// because a peer that has closed the connection needs no alert.
+    fn send_alert(&mut self, alert: &[u8]);
+}
+
+impl DataSocket for TcpConnection {
+    fn send_alert(&mut self, alert: &[u8]) {
+        // Does not wait: a peer that no longer reads does not need the alert.
+        _ = self.try_write(alert);
     }
 }
 

@@ -3,7 +3,6 @@
 
 use super::*;
 use crate::ftp_data::{BlockingSocket, complete};
-use carrier::TcpConnection;
 use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
 use std::future::poll_fn;
 use std::io::Write;
