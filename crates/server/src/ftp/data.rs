@@ -76,8 +76,13 @@ impl Stream {
         }
     }
 
+    /// Returns whether the connection is a socket of the kernel.
+    pub(super) fn is_kernel(&self) -> bool {
+        self.kernel().is_some()
+    }
+
     /// Returns the descriptor of a kernel socket.
-    pub(super) fn kernel(&self) -> Option<BorrowedFd<'_>> {
+    fn kernel(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Unregistered(stream) => Some(stream.as_fd()),
             Self::Registered(socket) => socket.kernel().map(AsFd::as_fd),

@@ -128,11 +128,11 @@ impl FtpSession {
             return self.engine.data_ended(id, 0, local, &mut server.context().cx());
         };
         running.stats.data().addresses = addresses.0.zip(addresses.1);
-        let is_protected = running.transfer.protection == Protection::Private;
+        let tls = tls.filter(|_| running.transfer.protection == Protection::Private);
         let representation = running.transfer.representation;
         let pace = pace.unwrap_or_else(|| Rc::new(Cell::new(RateLimit::new(None))));
-        let is_kernel = stream.kernel().is_some();
-        let plan = TransferPlan::new(&representation, is_protected, is_kernel, &pace.get());
+        let plan =
+            TransferPlan::new(&representation, tls.is_some(), stream.is_kernel(), &pace.get());
         let payload = match payload {
             Payload::Send { file, offset, len } if plan.is_immediate() => {
                 let stats = &running.stats;
@@ -160,7 +160,6 @@ impl FtpSession {
             }
             payload => payload,
         };
-        let tls = tls.filter(|_| is_protected);
         let data_transfer = DataTransfer {
             server: Rc::clone(&server),
             source,
