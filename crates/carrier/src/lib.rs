@@ -29,6 +29,7 @@ mod station;
 mod stream_session;
 mod suites;
 mod target;
+mod tcp_connection;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -51,6 +52,7 @@ pub use scheme::Scheme;
 pub use serial_line::run_on_serial_line;
 pub use stream_session::{EndedSession, StreamSession};
 pub use target::{AddressFamilies, HostTarget, NoAddress, TELNET_PORT, addresses, parse_port};
+pub use tcp_connection::TcpConnection;
 pub use tls::MaybeTls;
 pub use tls_failure::TlsFailure;
 pub use tls_parameters::{TlsParameters, TrustedBy};

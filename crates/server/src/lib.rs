@@ -47,7 +47,6 @@ mod shared_settings;
 mod source;
 mod start_tls_policy;
 mod suggest;
-mod tcp_connection;
 mod telnet_client;
 mod telnet_session;
 mod tftp;

@@ -6,8 +6,8 @@
 
 use super::admission::AdmissionRefusal;
 use super::log::ServeEvent;
-use super::tcp_connection::TcpConnection;
 use anyhow::{Context, Result};
+use carrier::TcpConnection;
 use os::host::Host;
 use rustix::io::Errno;
 use std::collections::VecDeque;

@@ -7,6 +7,7 @@
 mod escape_name;
 mod failure;
 pub mod ftp;
+pub mod ftp_data;
 pub mod local;
 pub mod pace;
 pub mod recorder;

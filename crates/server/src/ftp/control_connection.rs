@@ -12,7 +12,7 @@ use super::client_hello;
 use super::ftp_server::FtpServer;
 use super::tickets::{self, TOKEN_LEN};
 use crate::metered::{Metered, MeteredStream};
-use crate::tcp_connection::TcpConnection;
+use carrier::TcpConnection;
 use net::meter::Account;
 use rustix::net::RecvFlags;
 use std::cell::RefCell;

@@ -11,11 +11,12 @@ use super::upload::Upload;
 use os::clock::thread_cpu_time;
 use protocols::ftp::Mode;
 use protocols::ftp::Representation;
-use protocols::ftp::data::{Counts, Decoded, Decoder, Encoder};
+use protocols::ftp::data::{Counts, Decoded, Encoder};
 use protocols::ftp::server::{FileError, TransferError};
 use std::fs::File;
 use std::io::Read;
 use std::time::{Duration, Instant};
+use transfer::ftp_data::{FileDecoder, PieceSizes, encode_read};
 
 /// Maximum number of file or wire bytes converted in the session thread.
 const INLINE_BYTES: usize = 16 * 1024;
@@ -23,9 +24,8 @@ const INLINE_BYTES: usize = 16 * 1024;
 const INLINE_DEFLATED_BYTES: usize = 512;
 /// Approximate maximum number of file bytes that one step reads or writes.
 const STEP_BYTES: usize = 4 << 20;
-/// Read size, and number of wire bytes produced by one step. A stalled transfer holds this many
-/// bytes in memory.
-pub(super) const PIECE_BYTES: usize = 64 * 1024;
+/// Read size, and number of wire bytes produced by one step.
+const PIECE_BYTES: usize = PieceSizes::SERVER.converted;
 
 /// File being sent.
 pub(super) struct Outgoing {
@@ -70,11 +70,8 @@ impl Outgoing {
         let mut file_bytes = 0;
         let is_over = loop {
             let count = self.file.read(&mut piece).map_err(|_| FileError::Local)?;
-            let encoded = match piece.get(..count).unwrap_or_default() {
-                [] => self.encoder.finish(&mut wire),
-                read => self.encoder.encode(read, &mut wire),
-            };
-            encoded.map_err(|_| FileError::Local)?;
+            let read = piece.get(..count).unwrap_or_default();
+            encode_read(&mut self.encoder, read, &mut wire).map_err(|_| FileError::Local)?;
             file_bytes += count;
             if count == 0 || wire.len() >= self.piece_bytes || file_bytes >= STEP_BYTES {
                 break count == 0;
@@ -99,12 +96,11 @@ impl Steps for EncodeStep {
 
 /// File being received.
 pub(super) struct Incoming {
-    decoder: Decoder,
+    decoder: FileDecoder,
     pub(super) upload: Upload,
     /// Received bytes, of which the first `converted` are converted.
     pub(super) wire: Vec<u8>,
     converted: usize,
-    file: Vec<u8>,
     inline_max: usize,
     /// Restart markers, each with the length of the file at the marker.
     pub(super) markers: Vec<(Vec<u8>, u64)>,
@@ -122,14 +118,13 @@ impl Incoming {
         representation: &Representation,
         upload: Upload,
     ) -> Result<Self, TransferError> {
-        let decoder = Decoder::new(representation).map_err(|_| TransferError::Malformed)?;
+        let decoder = FileDecoder::new(representation).map_err(|_| TransferError::Malformed)?;
         let is_deflated = representation.mode == Mode::Deflate;
         Ok(Self {
             decoder,
             upload,
             wire: Vec::new(),
             converted: 0,
-            file: Vec::new(),
             inline_max: if is_deflated { INLINE_DEFLATED_BYTES } else { INLINE_BYTES },
             markers: Vec::new(),
             decode_times: (Duration::ZERO, Duration::ZERO),
@@ -168,15 +163,14 @@ impl Incoming {
         let mut file_bytes = 0;
         loop {
             let mut rest = self.wire.get(self.converted..).unwrap_or_default();
-            let Ok(decoded) = self.decoder.decode(&mut rest, &mut self.file) else {
+            let Ok(decoded) = self.decoder.step(&mut rest) else {
                 self.upload.mark_unusable();
                 return Err(TransferError::Malformed);
             };
             let is_rest_empty = rest.is_empty();
             self.converted = self.wire.len() - rest.len();
-            self.upload.write(&self.file).map_err(TransferError::File)?;
-            file_bytes += self.file.len();
-            self.file.clear();
+            self.upload.write(self.decoder.content()).map_err(TransferError::File)?;
+            file_bytes += self.decoder.content().len();
             match decoded {
                 Decoded::OutputFull if file_bytes >= STEP_BYTES => return Ok(false),
                 Decoded::OutputFull => {}
@@ -194,13 +188,13 @@ impl Incoming {
     /// Returns an error if the data is incomplete, or if retrieving the file would return different
     /// data.
     pub(super) fn finish(mut self) -> Result<Upload, TransferError> {
-        self.decoder.finish(&mut self.file).map_err(|_| TransferError::Malformed)?;
+        self.decoder.finish().map_err(|_| TransferError::Malformed)?;
         if self.decoder.has_lost() {
             self.upload.mark_unusable();
             // Retrieving the file would return different data.
             return Err(TransferError::Malformed);
         }
-        self.upload.write(&self.file).map_err(TransferError::File)?;
+        self.upload.write(self.decoder.content()).map_err(TransferError::File)?;
         Ok(self.upload)
     }
 }

@@ -5,8 +5,8 @@
 //! complete one.
 
 use super::control_connection::HANDSHAKE_TIMEOUT;
-use super::conversion::{self, DecodeSteps, EncodeStep, Incoming, Outgoing};
-use super::data_tls::{DataTlsParameters, DataTlsStream};
+use super::conversion::{DecodeSteps, EncodeStep, Incoming, Outgoing};
+use super::data_tls::{DataTlsParameters, MeteredSocket};
 use super::ftp_server::FtpServer;
 use super::listing::{Lister, Progress};
 use super::local_channel::LocalQueue;
@@ -15,7 +15,7 @@ use super::source::{Payload, converts_words};
 use super::transfer_stats::ServerTransferStats;
 use super::upload::Upload;
 use crate::metered::Metered;
-use crate::tcp_connection::TcpConnection;
+use carrier::TcpConnection;
 use net::meter::Account;
 use os::clock::{Monotonic, thread_cpu_time};
 use protocols::ftp::data::Encoder;
@@ -23,7 +23,6 @@ use protocols::ftp::server::{FileError, TransferError};
 use protocols::ftp::{Mode, Representation};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, sockopt};
-use rustix::pipe::{self, PipeFlags, SpliceFlags};
 use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io::{self, Read};
@@ -35,17 +34,17 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWriteExt, Interest, ReadBuf};
 use tokio::net::TcpStream;
+use transfer::ftp_data::{
+    DataTlsStream, Mechanism, PieceSizes, SPLICE_PIPE_BYTES, SplicePipe, TransferPlan,
+};
 use transfer::pace::RateLimit;
 
 type Result<T> = std::result::Result<T, TransferError>;
 
-/// Maximum number of bytes per `sendfile` or `splice` call.
+/// Maximum number of bytes per `sendfile` call.
 const SEND_BYTES: usize = 1 << 20;
 /// Number of bytes transferred at a time in cleartext.
-const PIECE_BYTES: usize = 256 * 1024;
-/// Number of bytes transferred at a time in TLS: small enough for plaintext and ciphertext to stay
-/// in the CPU cache at both ends. With twice this size, the cost of a receiver is a tenth higher.
-const SECURED_PIECE_BYTES: usize = 64 * 1024;
+const PIECE_BYTES: usize = PieceSizes::SERVER.plain;
 /// Minimum length of a sent file for which TCP is queried for the time at which the client received
 /// all data. A shorter file is sent in one flight.
 const UNACKNOWLEDGED_MIN_BYTES: u64 = 64 * 1024;
@@ -77,6 +76,11 @@ impl Stream {
         }
     }
 
+    /// Returns whether the connection is a socket of the kernel.
+    pub(super) fn is_kernel(&self) -> bool {
+        self.kernel().is_some()
+    }
+
     /// Returns the descriptor of a kernel socket.
     fn kernel(&self) -> Option<BorrowedFd<'_>> {
         match self {
@@ -94,26 +98,26 @@ pub(super) fn send_immediately(
     offset: u64,
     len: u64,
     stats: &ServerTransferStats,
-    clock: Monotonic,
 ) -> u64 {
     let Ok(count @ 1..=SMALL_BYTES) = len.checked_sub(offset).ok_or(()) else { return 0 };
     let Some(stream) = stream.kernel() else { return 0 };
     let mut position = offset;
     let count = usize::try_from(count).unwrap_or(0);
-    let started_at = clock.now();
+    let started_at = Instant::now();
     let cpu = thread_cpu_time();
     let sent_bytes = rustix::fs::sendfile(stream, file, Some(&mut position), count).unwrap_or(0);
-    let ended_at = clock.now();
-    stats.first_byte_at.set(Some(started_at));
-    stats.add_cpu_time(thread_cpu_time().saturating_sub(cpu));
-    stats.count_call();
+    let ended_at = Instant::now();
+    let mut data = stats.data();
+    data.first_byte_at = Some(started_at);
+    data.add_cpu_time(thread_cpu_time().saturating_sub(cpu));
+    data.count_call();
     stats.add_file_bytes(sent_bytes);
     stats.moved_bytes.set(sent_bytes as u64);
     if sent_bytes == count {
-        stats.is_single_call.set((sent_bytes as u64) < UNACKNOWLEDGED_MIN_BYTES);
-        stats.ended_at.set(Some(ended_at));
-        stats.query_endpoints(&stream);
-        stats.query_tcp(&stream);
+        data.is_single_call = (sent_bytes as u64) < UNACKNOWLEDGED_MIN_BYTES;
+        data.ended_at = Some(ended_at);
+        data.query_addresses(&stream);
+        data.query_tcp(&stream);
     }
     sent_bytes as u64
 }
@@ -150,7 +154,6 @@ pub(super) fn receive_available(
     upload: &mut Upload,
     scratch: &mut [u8],
     stats: &ServerTransferStats,
-    clock: Monotonic,
 ) -> Result<bool> {
     let Some(stream) = stream.kernel() else { return Ok(false) };
     let cpu = thread_cpu_time();
@@ -159,18 +162,16 @@ pub(super) fn receive_available(
         let (count, received_at) =
             match rustix::net::recv(stream, &mut *scratch, RecvFlags::empty()) {
                 Ok((_, 0)) => break Ok(true),
-                Ok((_, count)) => (count, clock.now()),
+                Ok((_, count)) => (count, Instant::now()),
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) => break Ok(false),
                 Err(_) => break Err(TransferError::ConnectionLost),
             };
-        if stats.first_byte_at.get().is_none() {
-            stats.first_byte_at.set(Some(received_at));
-        }
+        stats.data().first_byte_at.get_or_insert(received_at);
         piece_count = piece_count.saturating_add(1);
         stats.moved_bytes.set(stats.moved_bytes.get() + count as u64);
         let write_result = upload.write(scratch.get(..count).unwrap_or_default());
-        stats.add_write_time(clock.now() - received_at);
+        stats.data().add_write_time(received_at.elapsed());
         if let Err(error) = write_result {
             break Err(TransferError::File(error));
         }
@@ -178,14 +179,15 @@ pub(super) fn receive_available(
             break Ok(false);
         }
     };
-    let ended_at = clock.now();
-    stats.add_cpu_time(thread_cpu_time().saturating_sub(cpu));
+    let ended_at = Instant::now();
     stats.file_bytes.set(Some(upload.received_bytes()));
+    let mut data = stats.data();
+    data.add_cpu_time(thread_cpu_time().saturating_sub(cpu));
     if received != Ok(false) {
-        stats.is_single_call.set(piece_count == 1);
-        stats.ended_at.set(Some(ended_at));
-        stats.query_endpoints(&stream);
-        stats.query_tcp(&stream);
+        data.is_single_call = piece_count == 1;
+        data.ended_at = Some(ended_at);
+        data.query_addresses(&stream);
+        data.query_tcp(&stream);
     }
     if received.is_err() {
         reset(&stream);
@@ -210,6 +212,7 @@ pub(super) struct DataTransfer {
     /// Client address, for the fair queues of long operations.
     pub(super) source: IpAddr,
     pub(super) representation: Representation,
+    pub(super) plan: TransferPlan,
     pub(super) deflate_level: Option<u8>,
     pub(super) stats: Rc<ServerTransferStats>,
     pub(super) pace: Rc<Cell<RateLimit>>,
@@ -233,25 +236,27 @@ impl DataTransfer {
                 // Small writes are sent immediately.
                 _ = stream.set_nodelay(true);
             }
-            self.stats.query_endpoints(stream);
+            self.stats.data().query_addresses(stream);
         }
-        let started_at = self.clock.now();
-        let mut connection = Connection::open(stream, parameters, is_incoming).await?;
-        if let Transport::Tls(tls_stream) = &connection.transport {
-            self.stats.tls.set(Some(tls_stream.tls()));
-            self.stats.tls_time.set(Some(self.clock.now() - started_at));
+        let started_at = Instant::now();
+        let mut connection =
+            Connection::open(stream, &self.server, parameters, is_incoming).await?;
+        if let Transport::Tls(tls_stream, _) = &connection.transport {
+            let mut data = self.stats.data();
+            data.tls = Some(tls_stream.parameters());
+            data.tls_time = Some(started_at.elapsed());
         }
-        if !is_incoming && self.stats.first_byte_at.get().is_none() {
-            self.stats.first_byte_at.set(Some(self.clock.now()));
+        if !is_incoming {
+            self.note_first_byte();
         }
         let sending_started_at = Instant::now();
         let result = self.move_all(&mut connection, payload, scratch).await;
-        self.stats.ended_at.set(Some(self.clock.now()));
-        if let Transport::Tls(tls_stream) = &connection.transport {
-            self.stats.crypto_time.set(Some(tls_stream.spent()));
+        self.stats.data().ended_at = Some(Instant::now());
+        if let Transport::Tls(tls_stream, _) = &connection.transport {
+            self.stats.data().crypto_time = Some(tls_stream.crypto_time());
         }
         let Some(stream) = connection.socket().kernel() else { return result };
-        self.stats.query_tcp(stream);
+        self.stats.data().query_tcp(stream);
         if !is_incoming
             && self.stats.moved_bytes.get() >= UNACKNOWLEDGED_MIN_BYTES
             && connection.is_over
@@ -281,7 +286,7 @@ impl DataTransfer {
         };
         if upload.is_none() {
             connection.finish().await.map_err(|_| TransferError::ConnectionLost)?;
-        } else if let Transport::Tls(tls_stream) = &mut connection.transport {
+        } else if let Transport::Tls(tls_stream, _) = &mut connection.transport {
             // The client may already have closed without reading our session tickets; ignore
             // errors.
             _ = tls_stream.finish().await;
@@ -293,16 +298,19 @@ impl DataTransfer {
     async fn send(&self, to: &mut Connection, file: File, offset: u64, len: u64) -> Result<()> {
         // Sets the count for an empty file, for which no bytes are counted below.
         self.stats.add_file_bytes(0);
-        if let (true, Some(stream)) = (self.representation.passes_through(), to.plaintext_kernel())
-        {
-            return self.send_by_kernel(stream, &file, offset, len).await;
+        match (self.plan.mechanism(), to.plaintext_kernel()) {
+            (Mechanism::Convert, _) => self.send_converted(to, file, offset, len).await,
+            (Mechanism::Kernel, Some(stream)) => {
+                self.send_by_kernel(stream, &file, offset, len).await
+            }
+            (Mechanism::Kernel | Mechanism::Copy, _) => self.send_copy(to, file, offset).await,
         }
-        let mut file = file;
-        if !self.representation.passes_through() {
-            return self.send_converted(to, file, offset, len).await;
-        }
+    }
+
+    /// Sends a file unchanged, through TLS or the user-space TCP.
+    async fn send_copy(&self, to: &mut Connection, mut file: File, offset: u64) -> Result<()> {
         super::user_files::seek(&mut file, offset).map_err(TransferError::File)?;
-        let mut piece = vec![0; self.piece_bytes(to.piece_bytes())];
+        let mut piece = vec![0; self.plan.piece_bytes(&PieceSizes::SERVER)];
         loop {
             let count = self.server.charge(Account::Files, || file.read(&mut piece));
             let count = count.map_err(|_| TransferError::File(FileError::Local))?;
@@ -327,7 +335,7 @@ impl DataTransfer {
         super::user_files::seek(&mut file, offset - unsent).map_err(TransferError::File)?;
         let encoder = Encoder::new(&self.representation, self.deflate_level);
         let encoder = encoder.map_err(|_| TransferError::Malformed)?;
-        let piece_bytes = self.piece_bytes(conversion::PIECE_BYTES);
+        let piece_bytes = self.plan.piece_bytes(&PieceSizes::SERVER);
         let mut outgoing = Outgoing::new(file, encoder, piece_bytes);
         loop {
             let encoded = match Outgoing::is_inline(len) {
@@ -338,13 +346,13 @@ impl DataTransfer {
                     let result = result.unwrap_or(Err(FileError::ServerBusy));
                     let encoded;
                     (outgoing, encoded) = result.map_err(TransferError::File)?;
-                    self.stats.add_cpu_time(encoded.cpu);
+                    self.stats.data().add_cpu_time(encoded.cpu);
                     Ok(encoded)
                 }
             };
             let encoded = encoded.map_err(TransferError::File)?;
             self.stats.add_file_bytes(encoded.file_bytes);
-            self.stats.counts.set(encoded.counts);
+            self.stats.data().counts = encoded.counts;
             let wire = encoded.wire;
             let skipped_bytes = usize::try_from(unsent).map_or(wire.len(), |at| at.min(wire.len()));
             unsent -= skipped_bytes as u64;
@@ -368,11 +376,11 @@ impl DataTransfer {
         mut offset: u64,
         len: u64,
     ) -> Result<()> {
-        let count = self.piece_bytes(SEND_BYTES);
+        let count = self.plan.limited(SEND_BYTES);
         loop {
             let mut position = offset;
             let sent = stream.async_io(Interest::WRITABLE, || {
-                self.stats.count_call();
+                self.stats.data().count_call();
                 Ok(rustix::fs::sendfile(stream, file, Some(&mut position), count)?)
             });
             let sent = sent.await.map_err(|_| TransferError::ConnectionLost)?;
@@ -400,7 +408,7 @@ impl DataTransfer {
         loop {
             // Lines are encoded in this thread, a few at a time.
             let default_bytes = if encodes { LISTED_BYTES } else { PIECE_BYTES };
-            let max_bytes = self.piece_bytes(default_bytes);
+            let max_bytes = self.plan.limited(default_bytes);
             let write = || lister.write(&mut lines, max_bytes, &mut names_left);
             let progress = self.server.charge(Account::Files, write);
             let has_more = match progress.map_err(TransferError::File)? {
@@ -422,7 +430,7 @@ impl DataTransfer {
             if !has_more {
                 encoder.finish(&mut wire).map_err(local)?;
             }
-            self.stats.counts.set(encoder.counts());
+            self.stats.data().counts = encoder.counts();
             self.send_bytes(to, &wire).await?;
             if wire.is_empty() {
                 // Without a write, this iteration has not yielded to other tasks.
@@ -442,10 +450,10 @@ impl DataTransfer {
         mut upload: Upload,
         scratch: &RefCell<Vec<u8>>,
     ) -> Result<Upload> {
-        if !self.representation.passes_through() {
+        if self.plan.mechanism() == Mechanism::Convert {
             return self.receive_converted(from, upload, scratch).await;
         }
-        let limit = self.piece_bytes(from.piece_bytes());
+        let limit = self.plan.piece_bytes(&PieceSizes::SERVER);
         loop {
             if let (true, Some(stream)) = (limit == PIECE_BYTES, from.plaintext_kernel())
                 && self.stats.moved_bytes.get() >= LARGE_BYTES
@@ -457,12 +465,12 @@ impl DataTransfer {
                 let mut scratch = scratch.borrow_mut();
                 let mut written = Ok(());
                 let received = from.poll_receive(context, &mut scratch, limit, &mut |wire| {
-                    let started_at = self.clock.now();
+                    let started_at = Instant::now();
                     written = written.and_then(|()| {
                         let result = self.server.charge(Account::Files, || upload.write(wire));
                         result.map_err(TransferError::File)
                     });
-                    self.stats.add_write_time(self.clock.now() - started_at);
+                    self.stats.data().add_write_time(started_at.elapsed());
                 });
                 let received = ready!(received).map_err(|_| TransferError::ConnectionLost);
                 Poll::Ready(written.and(received))
@@ -485,7 +493,7 @@ impl DataTransfer {
         scratch: &RefCell<Vec<u8>>,
     ) -> Result<Upload> {
         let mut incoming = Incoming::new(&self.representation, upload)?;
-        let limit = self.piece_bytes(conversion::PIECE_BYTES);
+        let limit = self.plan.piece_bytes(&PieceSizes::SERVER);
         loop {
             let wire = &mut incoming.wire;
             let received = std::future::poll_fn(|context| {
@@ -512,56 +520,42 @@ impl DataTransfer {
                 self.markers.push(marker);
             }
             let (took, cpu) = std::mem::take(&mut incoming.decode_times);
-            self.stats.add_write_time(took);
-            self.stats.add_cpu_time(cpu);
-            self.stats.counts.set(incoming.counts());
+            self.stats.data().add_write_time(took);
+            self.stats.data().add_cpu_time(cpu);
+            self.stats.data().counts = incoming.counts();
             self.stats.file_bytes.set(Some(incoming.upload.received_bytes()));
             self.count_bytes(count).await;
         }
-        self.stats.counts.set(incoming.counts());
+        self.stats.data().counts = incoming.counts();
         let upload = incoming.finish()?;
         self.stats.file_bytes.set(Some(upload.received_bytes()));
         Ok(upload)
     }
 
     fn note_first_byte(&self) {
-        if self.stats.first_byte_at.get().is_none() {
-            self.stats.first_byte_at.set(Some(self.clock.now()));
-        }
+        self.stats.data().first_byte_at.get_or_insert_with(Instant::now);
     }
 
     /// Receives the rest of the file with `splice`, through a pipe that holds the pages.
     async fn receive_by_kernel(&self, stream: &TcpStream, upload: &mut Upload) -> Result<()> {
         let local = |_| TransferError::File(FileError::Local);
-        let (from, to) = pipe::pipe_with(PipeFlags::CLOEXEC).map_err(local)?;
-        // A smaller pipe only means more calls.
-        _ = pipe::fcntl_setpipe_size(&to, SEND_BYTES);
-        let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
+        let mut splice_pipe = SplicePipe::new().map_err(local)?;
         loop {
             let received = stream.async_io(Interest::READABLE, || {
-                Ok(pipe::splice(stream, None, &to, None, SEND_BYTES, flags)?)
+                Ok(splice_pipe.fill(stream, SPLICE_PIPE_BYTES, false)?)
             });
             let count = received.await.map_err(|_| TransferError::ConnectionLost)?;
             if count == 0 {
                 return Ok(());
             }
-            let started_at = self.clock.now();
-            let written = self.server.charge(Account::Files, || upload.write_from(&from, count));
+            let started_at = Instant::now();
+            let written =
+                self.server.charge(Account::Files, || upload.write_from(&mut splice_pipe));
             written.map_err(TransferError::File)?;
-            self.stats.add_write_time(self.clock.now() - started_at);
+            self.stats.data().add_write_time(started_at.elapsed());
             self.stats.file_bytes.set(Some(upload.received_bytes()));
             self.count_bytes(count).await;
         }
-    }
-
-    /// Returns the number of bytes to transfer at a time: `default_bytes`, or fewer with a rate
-    /// limit.
-    fn piece_bytes(&self, default_bytes: usize) -> usize {
-        let burst = self.pace.get().burst_bytes();
-        burst
-            .and_then(|burst| usize::try_from(burst).ok())
-            .unwrap_or(default_bytes)
-            .clamp(1, default_bytes)
     }
 
     async fn send_bytes(&self, to: &mut Connection, wire: &[u8]) -> Result<()> {
@@ -602,22 +596,23 @@ struct Connection {
 
 enum Transport {
     Plaintext(TcpConnection),
-    Tls(Box<DataTlsStream>),
+    Tls(Box<DataTlsStream<MeteredSocket>>, Rc<FtpServer>),
 }
 
 impl Connection {
     async fn open(
         stream: TcpConnection,
+        server: &Rc<FtpServer>,
         parameters: Option<DataTlsParameters>,
         is_incoming: bool,
     ) -> Result<Self> {
         let transport = match parameters {
             None => Transport::Plaintext(stream),
             Some(parameters) => {
-                let handshake = DataTlsStream::accept(stream, &parameters, is_incoming);
+                let handshake = parameters.accept(stream, server, is_incoming);
                 let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await;
                 match handshake {
-                    Ok(Ok(tls_stream)) => Transport::Tls(Box::new(tls_stream)),
+                    Ok(Ok(tls_stream)) => Transport::Tls(Box::new(tls_stream), Rc::clone(server)),
                     Ok(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
                         return Err(TransferError::TlsNotResumed);
                     }
@@ -632,7 +627,7 @@ impl Connection {
     fn socket(&self) -> &TcpConnection {
         match &self.transport {
             Transport::Plaintext(socket) => socket,
-            Transport::Tls(tls_stream) => tls_stream.stream(),
+            Transport::Tls(tls_stream, _) => tls_stream.socket().inner(),
         }
     }
 
@@ -640,15 +635,7 @@ impl Connection {
     fn plaintext_kernel(&self) -> Option<&TcpStream> {
         match &self.transport {
             Transport::Plaintext(socket) => socket.kernel(),
-            Transport::Tls(_) => None,
-        }
-    }
-
-    /// Returns the usual number of bytes to transfer at a time.
-    const fn piece_bytes(&self) -> usize {
-        match &self.transport {
-            Transport::Plaintext(_) => PIECE_BYTES,
-            Transport::Tls(_) => SECURED_PIECE_BYTES,
+            Transport::Tls(..) => None,
         }
     }
 
@@ -663,9 +650,11 @@ impl Connection {
         each: &mut dyn FnMut(&[u8]),
     ) -> Poll<io::Result<usize>> {
         let stream = match &mut self.transport {
-            Transport::Tls(tls_stream) => {
+            Transport::Tls(tls_stream, server) => {
                 let mut buffer = RecordBuffer { room, len: 0, each };
-                let read = tls_stream.poll_receive(context, limit, &mut |data| buffer.put(data));
+                let read = server.charge(Account::Encryption, || {
+                    tls_stream.poll_receive(context, limit, &mut |data| buffer.put(data))
+                });
                 // Data received before an error is valid.
                 buffer.flush();
                 return read;
@@ -691,7 +680,10 @@ impl Connection {
     async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.transport {
             Transport::Plaintext(stream) => stream.write_all(bytes).await,
-            Transport::Tls(tls_stream) => tls_stream.send(bytes).await,
+            Transport::Tls(tls_stream, server) => {
+                server.charge(Account::Encryption, || tls_stream.encrypt(bytes))?;
+                tls_stream.flush().await
+            }
         }
     }
 
@@ -699,7 +691,7 @@ impl Connection {
     async fn finish(&mut self) -> io::Result<()> {
         match &mut self.transport {
             Transport::Plaintext(stream) => stream.shutdown().await,
-            Transport::Tls(tls_stream) => tls_stream.finish().await,
+            Transport::Tls(tls_stream, _) => tls_stream.finish().await,
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use super::*;
 use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
-use std::future::poll_fn;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
@@ -50,7 +49,7 @@ impl TlsFixture {
     ) -> DataTlsParameters {
         let configuration = Arc::clone(&self.server);
         let family = requires_reuse.then(tickets::SessionTokens::default);
-        DataTlsParameters { server: None, configuration, token, family }
+        DataTlsParameters { configuration, token, family }
     }
 
     async fn connect(&self, parameters: &DataTlsParameters, is_incoming: bool) -> ConnectedPair {
@@ -59,7 +58,11 @@ impl TlsFixture {
         let (server, _) = listener.accept().await.unwrap();
         let name = ServerName::try_from("host").unwrap();
         let connector = TlsConnector::from(Arc::clone(&self.client));
-        let handshake = DataTlsStream::accept(server.into(), parameters, is_incoming);
+        let handshake = async {
+            let mut server = parameters.tls_stream(TcpConnection::from(server), is_incoming)?;
+            server.handshake().await?;
+            parameters.check_resumed(&server).map(|()| server)
+        };
         let (server, client) = tokio::join!(handshake, connector.connect(name, client));
         (server, client.unwrap())
     }
@@ -70,7 +73,7 @@ impl TlsFixture {
         &self,
         first: [u8; tickets::TOKEN_LEN],
         then: [u8; tickets::TOKEN_LEN],
-    ) -> io::Result<DataTlsStream> {
+    ) -> io::Result<DataTlsStream<TcpConnection>> {
         let (server, mut client) = self.connect(&self.parameters(first, false), false).await;
         server.unwrap().finish().await.unwrap();
         // The tickets arrive with the end of the stream.
@@ -79,84 +82,7 @@ impl TlsFixture {
     }
 }
 
-type ConnectedPair = (io::Result<DataTlsStream>, TlsStream<TcpStream>);
-
-async fn receive(server: &mut DataTlsStream) -> io::Result<Vec<u8>> {
-    let mut received = Vec::new();
-    poll_fn(|context| {
-        server.poll_receive(context, 4096, &mut |data| received.extend_from_slice(data))
-    })
-    .await?;
-    Ok(received)
-}
-
-#[tokio::test]
-async fn tickets_are_held_until_the_end_of_an_upload() {
-    let fixture = TlsFixture::new(&TLS13);
-    let (server, mut client) = fixture.connect(&fixture.parameters(OWN_TOKEN, false), true).await;
-    let mut server = server.unwrap();
-    client.write_all(b"file").await.unwrap();
-    assert_eq!(receive(&mut server).await.unwrap(), b"file");
-    client.shutdown().await.unwrap();
-    assert!(receive(&mut server).await.unwrap().is_empty());
-    assert!(server.holds_tickets() && !server.layer.output().is_empty());
-    server.finish().await.unwrap();
-    assert!(server.layer.output().is_empty());
-    assert!(client.read_to_end(&mut Vec::new()).await.is_ok());
-}
-
-#[tokio::test]
-async fn an_empty_file_may_end_in_the_same_read_as_the_handshake() {
-    for version in [&TLS13, &TLS12] {
-        let fixture = TlsFixture::new(version);
-        let parameters = fixture.parameters(OWN_TOKEN, false);
-        // In TLS 1.2 the client sends the last flight when it resumes a session.
-        let (server, mut client) = fixture.connect(&parameters, false).await;
-        server.unwrap().finish().await.unwrap();
-        client.read_to_end(&mut Vec::new()).await.unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let (server, _) = listener.accept().await.unwrap();
-        let name = ServerName::try_from("host").unwrap();
-        let connector = TlsConnector::from(Arc::clone(&fixture.client));
-        let close_immediately = async {
-            let mut client = connector.connect(name, client).await.unwrap();
-            client.shutdown().await.unwrap();
-        };
-        let handshake = DataTlsStream::accept(server.into(), &parameters, true);
-        let (server, ()) = tokio::join!(handshake, close_immediately);
-        assert!(receive(&mut server.unwrap()).await.unwrap().is_empty());
-    }
-}
-
-#[tokio::test]
-async fn tickets_are_not_held_during_a_download() {
-    let fixture = TlsFixture::new(&TLS13);
-    let (server, mut client) = fixture.connect(&fixture.parameters(OWN_TOKEN, false), false).await;
-    let mut server = server.unwrap();
-    server.send(b"file").await.unwrap();
-    assert!(server.layer.output().is_empty());
-    client.read_exact(&mut [0; 4]).await.unwrap();
-}
-
-#[tokio::test]
-async fn the_last_flight_of_a_tls12_handshake_is_not_held() {
-    let fixture = TlsFixture::new(&TLS12);
-    let (server, mut client) = fixture.connect(&fixture.parameters(OWN_TOKEN, false), true).await;
-    client.write_all(b"file").await.unwrap();
-    assert_eq!(receive(&mut server.unwrap()).await.unwrap(), b"file");
-}
-
-#[tokio::test]
-async fn a_connection_closed_without_close_notify_is_truncated() {
-    let fixture = TlsFixture::new(&TLS13);
-    let (server, mut client) = fixture.connect(&fixture.parameters(OWN_TOKEN, false), true).await;
-    let mut server = server.unwrap();
-    client.write_all(b"file").await.unwrap();
-    client.get_mut().0.shutdown().await.unwrap();
-    assert_eq!(receive(&mut server).await.unwrap(), b"file");
-    assert_eq!(receive(&mut server).await.unwrap_err().kind(), ErrorKind::UnexpectedEof);
-}
+type ConnectedPair = (io::Result<DataTlsStream<TcpConnection>>, TlsStream<TcpStream>);
 
 // attack row 97
 #[tokio::test]

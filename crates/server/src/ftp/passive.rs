@@ -8,7 +8,7 @@ use super::data::Stream;
 use super::ftp_server::FtpServer;
 use super::passive_ports::Ports;
 use crate::source::source;
-use crate::tcp_connection::TcpConnection;
+use carrier::TcpConnection;
 use os::host::{self, Host};
 use os::readiness::{self, Registered};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, acceptfrom_with, sockopt};

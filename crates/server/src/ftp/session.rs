@@ -22,8 +22,7 @@ use super::transfer_stats::ServerTransferStats;
 use super::upload::Upload;
 use super::virtual_host::{self, TlsName, VirtualHosts};
 use crate::metered::Metered;
-use crate::tcp_connection::TcpConnection;
-use net::Instant;
+use carrier::TcpConnection;
 use net::meter::Counter;
 use net::time::Duration;
 use os::clock::Monotonic;
@@ -36,6 +35,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use transfer::recorder::{Record, RecordedSession};
@@ -186,7 +186,7 @@ impl FtpSession {
         token.iter_mut().zip(high.into_iter().chain(low)).for_each(|(to, from)| *to = from);
         let mut control = ControlConnection::new(stream);
         let clock = server.context().clock;
-        let started_at = clock.now();
+        let started_at = Instant::now();
         let mut tls_name = None;
         if let Some(tls) = tls_options.tls.as_mut().filter(|_| tls_options.is_implicit_tls) {
             // Boxed: most sessions use no TLS, so no space for this future is reserved in each
@@ -197,7 +197,7 @@ impl FtpSession {
         let has_tls = tls_options.tls.is_some();
         let settings = server.settings().session_settings(has_tls, tls_options.is_implicit_tls);
         let engine = engine::Server::new(settings, local, peer, &server.context().cx());
-        let tls = tls_options.is_implicit_tls.then(|| clock.now() - started_at);
+        let tls = tls_options.is_implicit_tls.then(|| started_at.elapsed());
         let record_session = server.transfer_log.session();
         let closing = server.closing.subscribe();
         Ok(Self {
@@ -370,14 +370,14 @@ impl FtpSession {
             tls.configuration =
                 virtual_host::configuration_for(&tls.configuration, &tls.certificates, host);
         }
-        let started_at = self.clock.now();
+        let started_at = Instant::now();
         self.control.start_tls(&mut tls.configuration, &self.token, &self.server).await?;
         // A client that sent HOST before AUTH has negotiated TLS with that host even without SNI.
         self.tls_name = match selected {
             Some(host) => Some(hosts.tls_name(host.name())),
             None => named_in_tls(&self.control, tls, &hosts),
         };
-        self.login_timing.tls = Some(self.clock.now() - started_at);
+        self.login_timing.tls = Some(started_at.elapsed());
         // RFC 7151 §4: HOST for the server itself and SNI for a virtual host conflict.
         let agrees = hosts.select(self.engine.host(), self.tls_name.as_ref()).is_ok();
         self.engine.tls_started(agrees, &mut self.server.context().cx());
@@ -467,8 +467,7 @@ impl FtpSession {
                     LoginOutcome::Accepted(user) => {
                         server.admission.borrow_mut().mark_authenticated(from);
                         let account = user.account();
-                        self.login_timing.login =
-                            Some(self.clock.now() - self.login_timing.started_at);
+                        self.login_timing.login = Some(self.login_timing.started_at.elapsed());
                         self.login_timing.is_anonymous = user.is_anonymous;
                         let user_name = (!user.is_anonymous).then_some(name.as_bytes());
                         let mut families = server.families.borrow_mut();

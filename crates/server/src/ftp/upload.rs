@@ -9,12 +9,12 @@ use os::beneath::{AtomicFile, Kind, RootDir};
 use protocols::ftp::server::{FileError, Placement};
 use rustix::fs::{FlockOperation, Mode, flock};
 use rustix::io::Errno;
-use rustix::pipe::{self, SpliceFlags};
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
+use transfer::ftp_data::SplicePipe;
 
 /// Removes temporary files that uploads left in the directories of a root before a crash, and
 /// partial uploads beyond `limits`. Files that cannot be read or removed only use disk space, so
@@ -213,22 +213,12 @@ impl Upload {
         write_result
     }
 
-    /// Appends the next `count` bytes of a pipe, which must contain them.
-    pub(super) fn write_from(&mut self, pipe: &impl AsFd, count: usize) -> Result<(), FileError> {
+    /// Appends all bytes of a pipe.
+    pub(super) fn write_from(&mut self, splice_pipe: &mut SplicePipe) -> Result<(), FileError> {
+        let count = splice_pipe.buffered_bytes();
         self.charge(count as u64)?;
         let Some(atomic_file) = &self.atomic_file else { return Err(FileError::Local) };
-        let result = atomic_file.fill(|file| {
-            let mut remaining = count;
-            while remaining > 0 {
-                match pipe::splice(pipe, None, file, None, remaining, SpliceFlags::MOVE) {
-                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                    Ok(moved) => remaining -= moved.min(remaining),
-                    Err(Errno::INTR) => {}
-                    Err(error) => return Err(error.into()),
-                }
-            }
-            Ok(())
-        });
+        let result = atomic_file.fill(|file| splice_pipe.drain_to(file));
         let write_result = result.map_err(|error| file_error(&error));
         self.note_received(count, write_result)
     }

@@ -12,8 +12,8 @@
 use crate::certificate::host_name;
 use crate::listener::{ConnectionService, ServerListener};
 use crate::log::{Log, ServeEvent};
-use crate::tcp_connection::TcpConnection;
 use anyhow::{Context, Result};
+use carrier::TcpConnection;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;

@@ -19,7 +19,7 @@ use std::time::SystemTime;
 /// FTP client that opens its session on demand.
 pub struct FtpClient {
     /// Server and login from which sessions are opened.
-    pub connector: Arc<Connector>,
+    pub(crate) connector: Arc<Connector>,
     session: Option<FtpClientSession>,
     /// Number of sessions opened so far.
     sessions: u64,
@@ -59,6 +59,11 @@ impl FtpClient {
             audit: None,
             has_rough_times: false,
         }
+    }
+
+    /// Returns the server and the login from which sessions are opened.
+    pub fn connector(&self) -> &Arc<Connector> {
+        &self.connector
     }
 
     /// Returns the open session, or opens a new session.

@@ -6,17 +6,18 @@
 //! reported the result and the thread has ended.
 
 use super::arrival_log::ArrivalLog;
-use super::control_stream::{ByteStream, ControlStream};
+use super::control_stream::ControlStream;
 use super::data_connection::DataConnection;
 use super::data_transfer::{Cancellation, DataTransfer};
 use super::local_end::LocalEnd;
 use super::session_timing::SessionTiming;
 use super::small_file::{SmallDownload, send_small_file};
-use super::tcp_connection::Canceller;
+use super::transfer_progress::TransferProgress;
 use super::transfer_result::TransferResult;
+use crate::ftp_data::{Canceller, TransferPlan};
 use crate::pace::RateLimit;
 use carrier::meters::MeterRegistry;
-use carrier::{EngineContext, TlsClient, TlsFailure, TrustedBy};
+use carrier::{EngineContext, TcpConnection, TlsClient, TlsFailure, TrustedBy};
 use net::meter::{Account, Counter};
 use os::host::{Host, Listener};
 use os::socket::TcpInfo;
@@ -49,21 +50,19 @@ const READ_BYTES: usize = 16 * 1024;
 
 /// State shared by several sessions.
 #[derive(Clone, Debug)]
-pub struct Shared {
+pub(crate) struct Shared {
     /// User-space host; `None` for the kernel's TCP.
     pub(crate) host: Option<Host>,
     /// Rate limit of each data connection.
     pub(crate) bytes_per_second: Option<u64>,
     /// Bytes moved by all sessions.
-    pub total_bytes: Arc<AtomicU64>,
+    pub(crate) progress: TransferProgress,
     /// Log of arrivals, if the transfer is measured.
     pub(crate) arrival_log: Option<Arc<Mutex<ArrivalLog>>>,
-    /// Expected final value of `total_bytes`: the sum of the known file sizes.
-    pub expected_total_bytes: Arc<AtomicU64>,
     /// Whether the operations in progress are cancelled.
-    pub stop: watch::Receiver<bool>,
+    pub(crate) stop: watch::Receiver<bool>,
     /// Whether the server's replies are printed.
-    pub is_verbose: Arc<AtomicBool>,
+    pub(crate) is_verbose: Arc<AtomicBool>,
     /// Registry on which the meters are displayed.
     pub(crate) registry: Arc<MeterRegistry>,
     /// Receives messages for the user, each a sentence without its final period.
@@ -72,14 +71,14 @@ pub struct Shared {
 
 /// Result of a task, with its transferred data.
 #[derive(Debug)]
-pub struct TaskOutcome {
+pub(crate) struct TaskOutcome {
     pub(crate) result: Result<Done, Failure>,
     /// Transferred data, if the task used a data connection.
     pub(crate) moved: Option<TransferResult>,
 }
 
 /// FTP session over one control connection.
-pub struct FtpClientSession {
+pub(crate) struct FtpClientSession {
     user: User,
     control: ControlStream,
     engine_context: EngineContext,
@@ -111,9 +110,9 @@ pub struct FtpClientSession {
 
 enum Data {
     None,
-    Connecting(JoinHandle<io::Result<(ByteStream, SocketAddr)>>),
+    Connecting(JoinHandle<io::Result<(TcpConnection, SocketAddr)>>),
     Listening(DataListener),
-    Open(ByteStream),
+    Open(TcpConnection),
     Transferring {
         thread: JoinHandle<TransferResult>,
         canceller: Canceller,
@@ -131,7 +130,7 @@ enum DataListener {
 
 enum SessionEvent {
     Read(io::Result<usize>),
-    Connected(io::Result<ByteStream>, Option<SocketAddr>),
+    Connected(io::Result<TcpConnection>, Option<SocketAddr>),
     Transferred(Box<TransferResult>, TaskId),
     Timeout,
     Tick,
@@ -147,21 +146,21 @@ impl FtpClientSession {
     ///
     /// Returns an error of the local system. A failure of the login is in the inner result.
     pub(crate) async fn open(
-        byte_stream: ByteStream,
+        connection: TcpConnection,
         settings: UserSettings,
         tls: Option<TlsClient>,
         shared: Shared,
         timing: SessionTiming,
     ) -> anyhow::Result<(Self, Result<(), Failure>)> {
         let began = Instant::now();
-        let local = byte_stream.local()?;
-        let peer = byte_stream.peer()?;
+        let local = connection.local_addr()?;
+        let peer = connection.peer_addr()?;
         let is_implicit = settings.tls == TlsUse::Implicit;
         let mut engine_context = EngineContext::published(&shared.registry, "FTP")?;
         let user = User::new(settings, local, peer, &engine_context.cx());
         let mut session = Self {
             user,
-            control: ControlStream::Plaintext(byte_stream),
+            control: ControlStream::Plaintext(connection),
             engine_context,
             shared,
             tls,
@@ -196,7 +195,7 @@ impl FtpClientSession {
     }
 
     /// Runs a task. `local_end` is the source or the destination of the task's data.
-    pub async fn run(&mut self, task: Task, local_end: Option<LocalEnd>) -> TaskOutcome {
+    pub(crate) async fn run(&mut self, task: Task, local_end: Option<LocalEnd>) -> TaskOutcome {
         (self.representation, self.expected_bytes) = match &task {
             Task::Retrieve { representation, expected_bytes, offset_bytes, .. } => {
                 (*representation, expected_bytes.map(|size| size.saturating_sub(*offset_bytes)))
@@ -217,7 +216,7 @@ impl FtpClientSession {
         let result = self.drive(Some(id)).await;
         self.close_data().await;
         if let (Some(moved), Some(ended)) = (&mut self.moved, self.ended.take()) {
-            moved.stats.update_after_reply(&ended);
+            moved.update_after_reply(&ended);
         }
         let failure = Failure { step: Step::Command, why: FailureReason::ControlLost };
         let mut result = result.and_then(|done| done.ok_or(failure));
@@ -244,7 +243,7 @@ impl FtpClientSession {
     }
 
     /// Ends the session with QUIT. Waits at most two seconds for the answer.
-    pub async fn quit(mut self) {
+    pub(crate) async fn quit(mut self) {
         let quit = async {
             if !self.is_closed() {
                 _ = self.run(Task::Quit, None).await;
@@ -343,7 +342,7 @@ impl FtpClientSession {
                 let received = input.get(..count).unwrap_or_default();
                 self.user.receive(received, &mut self.engine_context.cx());
             }
-            SessionEvent::Connected(Ok(byte_stream), from) => self.on_connected(byte_stream, from),
+            SessionEvent::Connected(Ok(connection), from) => self.on_connected(connection, from),
             SessionEvent::Connected(Err(_), _) => {
                 self.data = Data::None;
                 self.user.data_failed(&mut self.engine_context.cx());
@@ -354,7 +353,7 @@ impl FtpClientSession {
                 {
                     // After a download all data has arrived, so the connection is dropped and
                     // thereby closed. Some servers reply only after the close.
-                    self.ended = Some(canceller).filter(|_| moved.stats.is_sending);
+                    self.ended = Some(canceller).filter(|_| moved.is_sending);
                 }
                 self.finish_transfer(*moved, id);
             }
@@ -408,18 +407,18 @@ impl FtpClientSession {
         }
     }
 
-    fn on_connected(&mut self, byte_stream: ByteStream, from: Option<SocketAddr>) {
-        let Some(peer) = from.or_else(|| byte_stream.peer().ok()) else {
+    fn on_connected(&mut self, connection: TcpConnection, from: Option<SocketAddr>) {
+        let Some(peer) = from.or_else(|| connection.peer_addr().ok()) else {
             self.data = Data::None;
             return self.user.data_failed(&mut self.engine_context.cx());
         };
         // A connection from an unexpected peer is closed. The listener stays open.
         if self.user.data_connected(peer, &mut self.engine_context.cx()) {
-            if let (ByteStream::Kernel(stream), Some(_)) = (&byte_stream, &self.tls) {
+            if let (TcpConnection::Kernel(stream), Some(_)) = (&connection, &self.tls) {
                 // Ignored: without this option small writes are delayed, but not lost.
                 _ = stream.set_nodelay(true);
             }
-            self.data = Data::Open(byte_stream);
+            self.data = Data::Open(connection);
             self.timing.data_connected();
         } else if !matches!(self.data, Data::Listening(_)) {
             self.data = Data::None;
@@ -462,11 +461,8 @@ impl FtpClientSession {
             UserEvent::ConnectData(to) => {
                 let host = self.shared.host.clone();
                 let connecting = tokio::spawn(async move {
-                    let byte_stream = match host {
-                        Some(host) => host.connect(to).await.map(ByteStream::Userspace),
-                        None => TcpStream::connect(to).await.map(ByteStream::Kernel),
-                    };
-                    byte_stream.map(|byte_stream| (byte_stream, to))
+                    let connected = TcpConnection::connect(host.as_ref(), None, to).await;
+                    connected.map(|connection| (connection, to))
                 });
                 self.data = Data::Connecting(connecting);
             }
@@ -509,22 +505,23 @@ impl FtpClientSession {
     }
 
     fn start_data(&mut self, id: TaskId, protection: Protection) {
-        let Data::Open(byte_stream) = std::mem::replace(&mut self.data, Data::None) else { return };
+        let Data::Open(connection) = std::mem::replace(&mut self.data, Data::None) else { return };
         let tls = self.tls.clone().filter(|_| protection == Protection::Private);
         let moved = Arc::new(AtomicU64::new(0));
-        let is_plain = tls.is_none() && self.representation.passes_through();
-        let needs_thread =
-            self.shared.bytes_per_second.is_some() || self.shared.arrival_log.is_some();
-        let byte_stream = match byte_stream {
-            ByteStream::Kernel(stream) if is_plain && !needs_thread => {
+        let pace = RateLimit::new(self.shared.bytes_per_second);
+        let is_kernel = connection.kernel().is_some();
+        let plan = TransferPlan::new(&self.representation, tls.is_some(), is_kernel, &pace);
+        let may_be_small = plan.is_immediate() && self.shared.arrival_log.is_none();
+        let connection = match connection {
+            TcpConnection::Kernel(stream) if may_be_small => {
                 match self.start_small(id, stream, &moved) {
-                    Some(stream) => ByteStream::Kernel(stream),
+                    Some(stream) => TcpConnection::Kernel(stream),
                     None => return,
                 }
             }
-            byte_stream => byte_stream,
+            connection => connection,
         };
-        let Ok((connection, canceller)) = DataConnection::of(byte_stream, tls.as_ref()) else {
+        let Ok((connection, canceller)) = DataConnection::of(connection, tls.as_ref()) else {
             let lost = Err(DataFailure::ConnectionLost);
             return self.user.data_ended(id, 0, lost, &mut self.engine_context.cx());
         };
@@ -536,9 +533,10 @@ impl FtpClientSession {
             cancellation: Arc::clone(&cancellation),
             local_end,
             representation: self.representation,
-            pace: RateLimit::new(self.shared.bytes_per_second),
+            plan,
+            pace,
             moved: Arc::clone(&moved),
-            total_bytes: Arc::clone(&self.shared.total_bytes),
+            progress: self.shared.progress.clone(),
             // The thread of an upload counts written bytes. `sample` logs the acknowledged bytes
             // instead.
             arrival_log: self.shared.arrival_log.clone().filter(|_| !is_sending),
@@ -560,7 +558,7 @@ impl FtpClientSession {
         if let LocalEnd::ReadFrom(file) = &local_end {
             let (count, ended) = send_small_file(&stream, file);
             moved.store(count, Ordering::Relaxed);
-            self.shared.total_bytes.fetch_add(count, Ordering::Relaxed);
+            self.shared.progress.add(count);
             let Some(ended) = ended else {
                 self.local_end = Some(local_end);
                 return Some(stream);
@@ -577,7 +575,7 @@ impl FtpClientSession {
             return Some(stream);
         }
         let moved = Arc::clone(moved);
-        let total_bytes = Arc::clone(&self.shared.total_bytes);
+        let progress = self.shared.progress.clone();
         let cancelled = Arc::new(Notify::new());
         let canceller = Canceller::Notify(Arc::clone(&cancelled));
         let incoming = SmallDownload {
@@ -585,7 +583,7 @@ impl FtpClientSession {
             local_end,
             expected_bytes,
             moved: Arc::clone(&moved),
-            total_bytes,
+            progress,
             cancelled,
         };
         let thread = tokio::spawn(incoming.run());
@@ -639,21 +637,21 @@ async fn data_event(data: &mut Data) -> SessionEvent {
         Data::None | Data::Open(_) => pending().await,
         Data::Connecting(connecting) => {
             let connected = connecting.await.unwrap_or_else(|error| Err(io::Error::other(error)));
-            let (byte_stream, to) = match connected {
-                Ok((byte_stream, to)) => (Ok(byte_stream), Some(to)),
+            let (connection, to) = match connected {
+                Ok((connection, to)) => (Ok(connection), Some(to)),
                 Err(error) => (Err(error), None),
             };
-            SessionEvent::Connected(byte_stream, to)
+            SessionEvent::Connected(connection, to)
         }
         Data::Listening(DataListener::Kernel(listener)) => match listener.accept().await {
             Ok((stream, from)) => {
-                SessionEvent::Connected(Ok(ByteStream::Kernel(stream)), Some(from))
+                SessionEvent::Connected(Ok(TcpConnection::Kernel(stream)), Some(from))
             }
             Err(error) => SessionEvent::Connected(Err(error), None),
         },
         Data::Listening(DataListener::Userspace(listener)) => match listener.accept().await {
             Ok((stream, from)) => {
-                SessionEvent::Connected(Ok(ByteStream::Userspace(stream)), Some(from))
+                SessionEvent::Connected(Ok(TcpConnection::Userspace(stream)), Some(from))
             }
             Err(error) => SessionEvent::Connected(Err(error), None),
         },

@@ -6,12 +6,12 @@
 //! connection counts as permanent: the host or port is wrong, or the server is not running.
 
 use super::client_session::{FtpClientSession, Shared};
-use super::control_stream::ByteStream;
 use super::error::FtpError;
 use super::file_options::FtpOptions;
 use super::session_timing::{Opening, SessionTiming};
+use super::transfer_progress::TransferProgress;
 use crate::recorder::TransferRecorder;
-use carrier::{self, HostTarget, TlsFailure, Trust, TrustedBy};
+use carrier::{self, HostTarget, TcpConnection, TlsFailure, Trust, TrustedBy};
 use protocols::ftp::user::{DataStyle, FailureReason, ServerQuirks, TlsUse, UserSettings};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -28,7 +28,7 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 
 /// Flag that cancels the operations in progress.
 #[derive(Debug)]
-pub struct CancellationToken {
+pub(crate) struct CancellationToken {
     sender: watch::Sender<bool>,
     /// Whether no further operation may start.
     is_final: AtomicBool,
@@ -36,7 +36,7 @@ pub struct CancellationToken {
 
 impl CancellationToken {
     /// Creates a token that has not been cancelled, and the receiver that sessions watch.
-    pub fn new() -> (Self, watch::Receiver<bool>) {
+    pub(crate) fn new() -> (Self, watch::Receiver<bool>) {
         let (sender, stop) = watch::channel(false);
         (Self { sender, is_final: AtomicBool::new(false) }, stop)
     }
@@ -49,7 +49,7 @@ impl CancellationToken {
     }
 
     /// Clears a cancellation that is not final. Returns whether further operations may start.
-    pub fn clear(&self) -> bool {
+    fn clear(&self) -> bool {
         let is_final = self.is_final.load(Ordering::Relaxed);
         if !is_final {
             self.sender.send_replace(false);
@@ -62,29 +62,29 @@ impl CancellationToken {
 #[derive(Debug)]
 pub struct Connector {
     /// Host and port of the server.
-    pub target: HostTarget,
+    pub(crate) target: HostTarget,
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) settings: UserSettings,
     pub(crate) trust: Option<Trust>,
     /// State that all sessions share.
-    pub shared: Shared,
+    pub(crate) shared: Shared,
     pub(crate) timeout: Duration,
     /// Whether the server has refused to set the time of a file by SITE UTIME.
     pub(crate) is_utime_refused: AtomicBool,
     /// Whether the server connects to the client for data (active mode).
-    pub is_active: AtomicBool,
+    pub(crate) is_active: AtomicBool,
     /// Whether a connection to the server has succeeded.
     pub(crate) was_reached: AtomicBool,
     /// Properties of the server, learned from the sessions.
     pub(crate) quirks: Mutex<ServerQuirks>,
     /// Cancels the operations of all sessions.
-    pub cancellation: Arc<CancellationToken>,
+    pub(crate) cancellation: Arc<CancellationToken>,
     /// Maximum number of attempts per operation.
     pub(crate) attempts: u32,
     /// Whether operations are also retried after insufficient storage on the server.
     pub(crate) retries_full_storage: bool,
     /// Whether only errors are reported.
-    pub is_quiet: bool,
+    pub(crate) is_quiet: bool,
     pub(crate) recorder: TransferRecorder,
     /// Whether a write of the buffered records is scheduled.
     pub(crate) is_flush_scheduled: AtomicBool,
@@ -95,24 +95,70 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// Opens a session.
-    pub async fn open(&self) -> Result<FtpClientSession, FtpError> {
+    /// Returns the host and port of the server.
+    pub fn target(&self) -> &HostTarget {
+        &self.target
+    }
+
+    /// Returns whether only errors are reported.
+    pub fn is_quiet(&self) -> bool {
+        self.is_quiet
+    }
+
+    /// Returns whether the replies of the server are reported.
+    pub fn is_verbose(&self) -> bool {
+        self.shared.is_verbose.load(Ordering::Relaxed)
+    }
+
+    /// Changes whether the replies of the server are reported. Returns the new value.
+    pub fn toggle_verbose(&self) -> bool {
+        !self.shared.is_verbose.fetch_xor(true, Ordering::Relaxed)
+    }
+
+    /// Returns whether the server connects to the client for data (active mode).
+    pub fn is_active(&self) -> bool {
+        self.is_active.load(Ordering::Relaxed)
+    }
+
+    /// Selects active or passive mode for new sessions. Returns whether the mode has changed.
+    pub fn set_active(&self, is_active: bool) -> bool {
+        self.is_active.swap(is_active, Ordering::Relaxed) != is_active
+    }
+
+    /// Returns the progress of all transfers.
+    pub fn progress(&self) -> &TransferProgress {
+        &self.shared.progress
+    }
+
+    /// Waits until the operations in progress are cancelled. Cancel safe.
+    pub async fn cancelled(&self) {
         let mut stop = self.shared.stop.clone();
+        // The sender belongs to the connector, so the channel stays open.
+        _ = stop.wait_for(|is_cancelled| *is_cancelled).await;
+    }
+
+    /// Clears a cancellation that is not final. Returns whether further operations may start.
+    pub fn clear_cancellation(&self) -> bool {
+        self.cancellation.clear()
+    }
+
+    /// Opens a session.
+    pub(crate) async fn open(&self) -> Result<FtpClientSession, FtpError> {
         tokio::select! {
             opened = self.connect() => opened,
-            _ = stop.wait_for(|is_cancelled| *is_cancelled) => Err(FtpError::Stopped),
+            () = self.cancelled() => Err(FtpError::Stopped),
         }
     }
 
     async fn connect(&self) -> Result<FtpClientSession, FtpError> {
         let began = Instant::now();
-        let byte_stream = match &self.shared.host {
+        let connection = match &self.shared.host {
             None => {
                 let connected = carrier::connect(&self.addresses, self.timeout).await?;
                 let stream =
                     connected.map_err(|(outcome, at)| self.connection_error(outcome, at))?;
                 stream.set_nodelay(true).map_err(anyhow::Error::new)?;
-                ByteStream::Kernel(stream)
+                TcpConnection::Kernel(stream)
             }
             Some(host) => self.connect_userspace(host).await?,
         };
@@ -131,7 +177,7 @@ impl Connector {
         };
         let is_agreed = settings.tls != TlsUse::Implicit;
         let opening =
-            FtpClientSession::open(byte_stream, settings, tls, self.shared.clone(), timing);
+            FtpClientSession::open(connection, settings, tls, self.shared.clone(), timing);
         let (mut session, logged_in) = opening.await?;
         self.learn(&session);
         if let Err(failure) = logged_in {
@@ -158,7 +204,7 @@ impl Connector {
         *self.quirks.lock().unwrap_or_else(PoisonError::into_inner) = session.quirks();
     }
 
-    async fn connect_userspace(&self, host: &os::host::Host) -> Result<ByteStream, FtpError> {
+    async fn connect_userspace(&self, host: &os::host::Host) -> Result<TcpConnection, FtpError> {
         let mut last_error = None;
         for address in &self.addresses {
             let connecting = async {
@@ -166,7 +212,7 @@ impl Connector {
                 host.connect(*address).await
             };
             let outcome = match timeout(self.timeout, connecting).await {
-                Ok(Ok(stream)) => return Ok(ByteStream::Userspace(stream)),
+                Ok(Ok(stream)) => return Ok(TcpConnection::Userspace(stream)),
                 Ok(Err(error)) => carrier::outcome_of(error)?,
                 Err(_) => carrier::Outcome::TimedOut,
             };
@@ -235,10 +281,9 @@ impl Connector {
                 delay.as_secs()
             ));
         }
-        let mut stop = self.shared.stop.clone();
         tokio::select! {
             () = sleep(delay) => true,
-            _ = stop.wait_for(|is_cancelled| *is_cancelled) => false,
+            () = self.cancelled() => false,
         }
     }
 }

@@ -4,119 +4,70 @@
 //! unchanged, the file is sent by `sendfile` and received by `splice`. With TLS the thread also
 //! processes the records, so that parallel transfers use several processors.
 
-use super::control_stream::ByteStream;
-use super::secured::Secured;
-use super::tcp_connection::{Canceller, TcpConnection};
+use crate::ftp_data::{
+    BlockingSocket, Canceller, DataTlsStream, SplicePipe, complete, is_unsupported,
+};
 use crate::recorder::DataTls;
-use carrier::TlsClient;
-use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
+use carrier::{TcpConnection, TlsClient};
+use rustix::io::Errno;
 use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::io::{self, Write};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-/// Capacity of a pipe in bytes.
-pub(super) const SPLICE_PIPE_BYTES: usize = 1 << 20;
 /// Maximum number of bytes per `sendfile(2)` call.
 const SENDFILE_BYTES: usize = 8 << 20;
 /// Maximum number of bytes read after the end of an upload: session tickets and close_notify.
 const CLOSE_MAX_BYTES: usize = 64 * 1024;
 
-/// A pipe through which the kernel moves received data into a file, without a copy to user space.
-#[derive(Debug)]
-pub(super) struct SplicePipe {
-    from: OwnedFd,
-    to: OwnedFd,
-    /// Bytes in the pipe.
-    buffered_bytes: usize,
-}
-
-impl SplicePipe {
-    /// Creates a pipe, or returns `None` if the kernel refuses.
-    pub(super) fn new() -> Option<Self> {
-        let (from, to) = pipe_with(PipeFlags::CLOEXEC).ok()?;
-        // Ignored: a smaller pipe only needs more calls.
-        _ = fcntl_setpipe_size(&to, SPLICE_PIPE_BYTES);
-        Some(Self { from, to, buffered_bytes: 0 })
-    }
-
-    /// Moves at least one byte from the pipe into `file`, at offset `at` or at its current
-    /// position.
-    pub(super) fn write_to(&mut self, file: &File, at: Option<u64>) -> io::Result<usize> {
-        let mut offset = at;
-        let flags = SpliceFlags::empty();
-        let moved_bytes =
-            splice(&self.from, None, file, offset.as_mut(), self.buffered_bytes, flags)?;
-        self.buffered_bytes = self.buffered_bytes.saturating_sub(moved_bytes);
-        Ok(moved_bytes)
-    }
-
-    /// Returns the number of bytes in the pipe.
-    pub(super) fn buffered_bytes(&self) -> usize {
-        self.buffered_bytes
-    }
-
-    /// Returns the bytes in the pipe, for a file that does not support `splice`.
-    pub(super) fn into_bytes(self) -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; self.buffered_bytes];
-        File::from(self.from).read_exact(&mut bytes)?;
-        Ok(bytes)
-    }
-}
-
 /// A data connection.
 #[derive(Debug)]
 pub(super) enum DataConnection {
-    Plaintext(TcpConnection),
-    Tls(Box<Secured>),
+    Plaintext(BlockingSocket),
+    Tls(Box<DataTlsStream<BlockingSocket>>),
 }
 
 impl DataConnection {
     /// Creates a data connection over an established byte stream. Must be called within the
     /// runtime.
     pub(super) fn of(
-        byte_stream: ByteStream,
+        connection: TcpConnection,
         tls: Option<&TlsClient>,
     ) -> io::Result<(Self, Canceller)> {
-        let (tcp, canceller) = match byte_stream {
-            ByteStream::Kernel(stream) => {
+        let (tcp, canceller) = match connection {
+            TcpConnection::Kernel(stream) => {
                 let stream = stream.into_std()?;
                 stream.set_nonblocking(false)?;
                 let canceller = Canceller::Kernel(stream.try_clone()?);
-                (TcpConnection::Kernel(stream), canceller)
+                (BlockingSocket::Kernel(stream), canceller)
             }
-            ByteStream::Userspace(stream) => {
+            TcpConnection::Userspace(stream) => {
                 let cancelled = Arc::new(Notify::new());
                 let canceller = Canceller::Notify(Arc::clone(&cancelled));
                 (
-                    TcpConnection::Userspace { stream, runtime: Handle::current(), cancelled },
+                    BlockingSocket::Userspace { stream, runtime: Handle::current(), cancelled },
                     canceller,
                 )
             }
         };
         let Some(client) = tls else { return Ok((Self::Plaintext(tcp), canceller)) };
         let (configuration, name) = client.parts();
-        Ok((Self::Tls(Box::new(Secured::new(configuration, name, tcp)?)), canceller))
+        Ok((Self::Tls(Box::new(DataTlsStream::client(tcp, configuration, name)?)), canceller))
     }
 
     /// Performs the TLS handshake and returns the agreed parameters; `None` without TLS.
     pub(super) fn begin(&mut self) -> io::Result<Option<DataTls>> {
-        let Self::Tls(secured) = self else { return Ok(None) };
-        secured.begin().map(Some)
-    }
-
-    /// Returns whether the data connection uses TLS.
-    pub(super) fn is_secured(&self) -> bool {
-        matches!(self, Self::Tls(_))
+        let Self::Tls(tls_stream) = self else { return Ok(None) };
+        complete(tls_stream.handshake())?;
+        Ok(Some(tls_stream.parameters()))
     }
 
     /// Returns the connection below TLS, or the connection itself.
-    pub(super) fn tcp(&self) -> &TcpConnection {
+    pub(super) fn tcp(&self) -> &BlockingSocket {
         match self {
             Self::Plaintext(tcp) => tcp,
-            Self::Tls(secured) => secured.tcp(),
+            Self::Tls(tls_stream) => tls_stream.socket(),
         }
     }
 
@@ -129,7 +80,7 @@ impl DataConnection {
         at_most: usize,
         sent: &mut impl FnMut(usize) -> io::Result<()>,
     ) -> Option<io::Result<()>> {
-        let Self::Plaintext(TcpConnection::Kernel(stream)) = self else { return None };
+        let Self::Plaintext(BlockingSocket::Kernel(stream)) = self else { return None };
         let at_most = at_most.min(SENDFILE_BYTES);
         let mut is_first = true;
         loop {
@@ -140,11 +91,9 @@ impl DataConnection {
                         return Some(Err(error));
                     }
                 }
-                Err(rustix::io::Errno::INTR) => {}
+                Err(Errno::INTR) => {}
                 // The file does not support `sendfile`.
-                Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) if is_first => {
-                    return None;
-                }
+                Err(error) if is_first && is_unsupported(error) => return None,
                 Err(error) => return Some(Err(error.into())),
             }
             is_first = false;
@@ -159,15 +108,12 @@ impl DataConnection {
         splice_pipe: &mut SplicePipe,
         at_most: usize,
     ) -> Option<io::Result<usize>> {
-        let Self::Plaintext(TcpConnection::Kernel(stream)) = self else { return None };
+        let Self::Plaintext(BlockingSocket::Kernel(stream)) = self else { return None };
         loop {
-            match splice(stream, None, &splice_pipe.to, None, at_most, SpliceFlags::empty()) {
-                Ok(count) => {
-                    splice_pipe.buffered_bytes = count;
-                    return Some(Ok(count));
-                }
-                Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => return None,
+            match splice_pipe.fill(stream, at_most, true) {
+                Ok(count) => return Some(Ok(count)),
+                Err(Errno::INTR) => {}
+                Err(error) if is_unsupported(error) => return None,
                 Err(error) => return Some(Err(error.into())),
             }
         }
@@ -178,12 +124,11 @@ impl DataConnection {
     pub(super) fn finish(&mut self) -> io::Result<()> {
         match self {
             Self::Plaintext(tcp) => tcp.shut_down(),
-            Self::Tls(secured) => {
-                secured.send_end()?;
-                secured.shut_down()?;
+            Self::Tls(tls_stream) => {
+                complete(tls_stream.finish())?;
                 // All data has been sent. An error while the peer closes does not matter.
                 let mut remaining_bytes = CLOSE_MAX_BYTES;
-                while let Ok(count @ 1..) = secured.receive(remaining_bytes, |_| {})
+                while let Ok(count @ 1..) = receive_tls(tls_stream, remaining_bytes, &mut |_| {})
                     && count < remaining_bytes
                 {
                     remaining_bytes -= count;
@@ -198,25 +143,38 @@ impl DataConnection {
     pub(super) fn abort(&self) {
         match self.tcp() {
             // A broken connection needs no reset.
-            TcpConnection::Kernel(stream) => _ = rustix::net::connect_unspec(stream),
-            TcpConnection::Userspace { stream, .. } => stream.abort(),
+            BlockingSocket::Kernel(stream) => _ = rustix::net::connect_unspec(stream),
+            BlockingSocket::Userspace { stream, .. } => stream.abort(),
         }
     }
 
     /// Closes a data connection after the peer has ended the stream.
     pub(super) fn close(&mut self) {
-        if let Self::Tls(secured) = self {
+        if let Self::Tls(tls_stream) = self {
             // Ignored: a server that has closed the connection does not need close_notify.
-            _ = secured.send_end();
+            _ = complete(tls_stream.close_notify());
         }
     }
+}
+
+/// Waits for data, passes the data to `each` in pieces, and returns the number of bytes; 0 at the
+/// end of the stream.
+pub(super) fn receive_tls(
+    tls_stream: &mut DataTlsStream<BlockingSocket>,
+    at_most: usize,
+    each: &mut dyn FnMut(&[u8]),
+) -> io::Result<usize> {
+    complete(std::future::poll_fn(|context| tls_stream.poll_receive(context, at_most, each)))
 }
 
 impl Write for DataConnection {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Plaintext(tcp) => tcp.write(bytes),
-            Self::Tls(secured) => secured.send(bytes).map(|()| bytes.len()),
+            Self::Tls(tls_stream) => {
+                tls_stream.encrypt(bytes)?;
+                complete(tls_stream.flush()).map(|()| bytes.len())
+            }
         }
     }
 

@@ -1,35 +1,34 @@
 //! Transfer of the bytes of one data connection, in a blocking thread.
 
 use super::arrival_log::ArrivalLog;
-use super::data_connection::{DataConnection, SPLICE_PIPE_BYTES, SplicePipe};
+use super::data_connection::{DataConnection, receive_tls};
 use super::local_end::{LocalEnd, check_limit};
-use super::tcp_connection::TcpConnection;
+use super::transfer_progress::TransferProgress;
 use super::transfer_result::{
     TransferError, TransferResult, connection_lost, local_error, malformed,
 };
-use super::transfer_stats::add_since;
+use crate::ftp_data::{
+    BlockingSocket, FileDecoder, Mechanism, PieceSizes, SPLICE_PIPE_BYTES, SplicePipe,
+    TransferPlan, add_since, encode_read,
+};
 use crate::pace::RateLimit;
 use os::clock::{Monotonic, thread_cpu_time};
 use os::context_switches::ContextSwitches;
 use os::schedule::thread_run_queue_wait;
 use os::socket::TcpInfo;
 use protocols::ftp::Representation;
-use protocols::ftp::data::{Decoder, Encoder};
+use protocols::ftp::data::Encoder;
 use protocols::ftp::user::DataFailure;
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Number of bytes read or written at a time, if the data is unchanged on the wire.
-const PIECE_BYTES: usize = 1 << 20;
-/// Number of bytes read or written at a time, if the data is converted or encrypted: a piece fits
-/// into a processor cache.
-const CONVERTED_PIECE_BYTES: usize = 128 * 1024;
 /// Minimum number of bytes read at a time.
 const SMALL_PIECE_BYTES: usize = 16 * 1024;
 /// Minimum file size for which received data goes through a kernel pipe (`splice(2)`).
 const SPLICE_MIN_BYTES: u64 = 256 * 1024;
+
 /// Cancels a transfer that waits for its rate limit. Closing the connection is not enough: the
 /// transfer would read the data in the kernel's buffers to the end, at the limited rate.
 #[derive(Debug, Default)]
@@ -69,10 +68,11 @@ pub(super) struct DataTransfer {
     pub(crate) cancellation: Arc<Cancellation>,
     pub(crate) local_end: LocalEnd,
     pub(crate) representation: Representation,
+    pub(crate) plan: TransferPlan,
     pub(crate) pace: RateLimit,
-    /// Bytes moved on this data connection; `total_bytes` counts the bytes of all data connections.
+    /// Bytes moved on this data connection; `progress` counts the bytes of all data connections.
     pub(crate) moved: Arc<AtomicU64>,
-    pub(crate) total_bytes: Arc<AtomicU64>,
+    pub(crate) progress: TransferProgress,
     /// Log of arrivals, if the transfer is measured.
     pub(crate) arrival_log: Option<Arc<Mutex<ArrivalLog>>>,
     /// Expected number of bytes, if known. After that many bytes, TLS may end without close_notify.
@@ -95,8 +95,8 @@ impl DataTransfer {
                 transfer_result.stats.tls_time = tls.map(|_| began.elapsed());
                 match self.local_end {
                     LocalEnd::ReadFrom(_) => {
-                        transfer_result.stats.first_byte = Some(Instant::now());
-                        transfer_result.stats.is_sending = true;
+                        transfer_result.stats.first_byte_at = Some(Instant::now());
+                        transfer_result.is_sending = true;
                         let result = self.send(&mut transfer_result);
                         if result.is_err() {
                             self.connection.abort();
@@ -108,27 +108,27 @@ impl DataTransfer {
             }
         };
         transfer_result.wire_bytes = self.moved.load(Ordering::Relaxed);
-        transfer_result.stats.ended = Some(Instant::now());
-        transfer_result.stats.read_state(self.connection.tcp());
-        if let (Some(arrival_log), TcpConnection::Kernel(stream)) =
+        transfer_result.stats.ended_at = Some(Instant::now());
+        transfer_result.read_connection(self.connection.tcp());
+        if let (Some(arrival_log), BlockingSocket::Kernel(stream)) =
             (&self.arrival_log, self.connection.tcp())
         {
             let window = TcpInfo::of(stream).ok().and_then(|info| info.own_window_bytes);
             arrival_log.lock().unwrap_or_else(PoisonError::into_inner).own_window_bytes =
                 window.map(u64::from);
         }
-        transfer_result.stats.cpu = thread_cpu_time().saturating_sub(cpu);
+        transfer_result.stats.cpu_time = Some(thread_cpu_time().saturating_sub(cpu));
         transfer_result.stats.run_queue_wait = thread_run_queue_wait()
             .zip(run_queue_wait_before)
             .map(|(now, before)| now.saturating_sub(before));
         // All context switches of this thread belong to the transfer: the thread has no other work.
         transfer_result.stats.switches =
             ContextSwitches::of_thread().zip(switches).map(|(now, old)| now.switches_since(old));
-        if let DataConnection::Tls(secured) = &self.connection {
-            transfer_result.stats.crypto = Some(secured.crypto_time());
+        if let DataConnection::Tls(tls_stream) = &self.connection {
+            transfer_result.stats.crypto_time = Some(tls_stream.crypto_time());
         }
         let is_all_counted =
-            matches!(self.connection, DataConnection::Plaintext(TcpConnection::Kernel(_)));
+            matches!(self.connection, DataConnection::Plaintext(BlockingSocket::Kernel(_)));
         transfer_result.stats.calls = transfer_result.stats.calls.filter(|_| is_all_counted);
         self.local_end.store_content(&mut transfer_result);
         transfer_result
@@ -138,7 +138,7 @@ impl DataTransfer {
     fn count(&mut self, bytes: usize) -> Result<(), TransferError> {
         let bytes_u64 = u64::try_from(bytes).unwrap_or(u64::MAX);
         self.moved.fetch_add(bytes_u64, Ordering::Relaxed);
-        self.total_bytes.fetch_add(bytes_u64, Ordering::Relaxed);
+        self.progress.add(bytes_u64);
         if let Some(arrival_log) = &self.arrival_log {
             arrival_log.lock().unwrap_or_else(PoisonError::into_inner).count(bytes_u64);
         }
@@ -153,12 +153,10 @@ impl DataTransfer {
     /// Returns the buffer size. A small file needs a buffer of its size and one more byte to detect
     /// the end.
     fn buffer_len(&self) -> usize {
-        let is_converted = self.connection.is_secured() || !self.representation.passes_through();
-        let max_len = if is_converted { CONVERTED_PIECE_BYTES } else { PIECE_BYTES };
-        let burst = self.pace.burst_bytes().and_then(|burst| usize::try_from(burst).ok());
+        let max_len = self.plan.piece_bytes(&PieceSizes::CLIENT);
         let expected = self.expected_bytes.and_then(|size| usize::try_from(size).ok());
         let needed_len = expected.map_or(max_len, |size| size.saturating_add(1));
-        burst.unwrap_or(max_len).min(needed_len.max(SMALL_PIECE_BYTES)).min(max_len)
+        max_len.min(needed_len.max(SMALL_PIECE_BYTES))
     }
 
     /// Lets the kernel move the received data into the file. Returns whether the kernel moved all
@@ -169,17 +167,17 @@ impl DataTransfer {
             return Ok(false);
         };
         let max_bytes = *max_bytes;
-        if is_small || !self.representation.passes_through() {
+        if is_small || self.plan.mechanism() != Mechanism::Kernel {
             return Ok(false);
         }
         let file = file.try_clone().map_err(local_error)?;
         let at = *at;
-        let Some(mut splice_pipe) = SplicePipe::new() else { return Ok(false) };
+        let Ok(mut splice_pipe) = SplicePipe::new() else { return Ok(false) };
         let at_most = self.buffer_len().min(SPLICE_PIPE_BYTES);
         loop {
             let began = Instant::now();
             let received = self.connection.receive_into_pipe(&mut splice_pipe, at_most);
-            add_since(&mut ended.stats.waiting, began);
+            add_since(&mut ended.stats.network_wait, began);
             ended.stats.count_call();
             let count = match received {
                 None => return Ok(false),
@@ -187,7 +185,7 @@ impl DataTransfer {
                 Some(Ok(count)) => count,
                 Some(Err(error)) => return Err(connection_lost(error)),
             };
-            ended.stats.first_byte.get_or_insert_with(Instant::now);
+            ended.stats.first_byte_at.get_or_insert_with(Instant::now);
             self.count(count)?;
             check_limit(max_bytes, ended.file_bytes, count)?;
             let began = Instant::now();
@@ -206,7 +204,7 @@ impl DataTransfer {
                     Err(error) => return Err(local_error(error)),
                 }
             }
-            add_since(&mut ended.stats.writing, began);
+            add_since(&mut ended.stats.write_time, began);
         }
     }
 
@@ -218,29 +216,27 @@ impl DataTransfer {
         let mut decoder = match self.representation.passes_through() {
             true => None,
             false => Some(
-                Decoder::new(&self.representation)
+                FileDecoder::new(&self.representation)
                     .map_err(|_| malformed("this representation is not supported"))?,
             ),
         };
-        let mut content = Vec::new();
         loop {
             let mut write_result = Ok(());
             let Self { connection, local_end, .. } = self;
             let mut process = |wire: &[u8], ended: &mut TransferResult| {
                 if write_result.is_ok() {
-                    write_result =
-                        local_end.process_wire_bytes(wire, decoder.as_mut(), &mut content, ended);
+                    write_result = local_end.process_wire_bytes(wire, decoder.as_mut(), ended);
                 }
             };
             let began = Instant::now();
             let read_result = match connection {
                 // With TLS one call both waits and decrypts, so the wait alone is not timed.
-                DataConnection::Tls(secured) => {
-                    secured.receive(piece.len(), |wire| process(wire, ended))
+                DataConnection::Tls(tls_stream) => {
+                    receive_tls(tls_stream, piece.len(), &mut |wire| process(wire, ended))
                 }
                 DataConnection::Plaintext(tcp) => {
                     let read = tcp.read(&mut piece);
-                    add_since(&mut ended.stats.waiting, began);
+                    add_since(&mut ended.stats.network_wait, began);
                     ended.stats.count_call();
                     if let Ok(count @ 1..) = read {
                         process(piece.get(..count).unwrap_or_default(), ended);
@@ -270,10 +266,10 @@ impl DataTransfer {
             }
         }
         if let Some(decoder) = &mut decoder {
-            let result = decoder.finish(&mut content);
+            let result = decoder.finish();
             ended.stats.counts = decoder.counts();
             result.map_err(|error| malformed(&format!("{error:?}")))?;
-            self.local_end.write_file_bytes(&content, ended)?;
+            self.local_end.write_file_bytes(decoder.content(), ended)?;
         }
         self.connection.close();
         Ok(())
@@ -283,7 +279,7 @@ impl DataTransfer {
     /// error.
     fn send(&mut self, ended: &mut TransferResult) -> Result<(), TransferError> {
         let remaining_bytes = self.local_end.remaining_bytes();
-        if !(self.representation.passes_through() && self.send_by_sendfile(ended)?) {
+        if !(self.plan.mechanism() == Mechanism::Kernel && self.send_by_sendfile(ended)?) {
             self.send_by_copy(ended)?;
         }
         if remaining_bytes.is_some_and(|remaining| ended.file_bytes < remaining) {
@@ -309,7 +305,7 @@ impl DataTransfer {
         while let LocalEnd::ReadFrom(file) = &mut self.local_end {
             let began = Instant::now();
             let read = file.read(&mut piece);
-            add_since(&mut ended.stats.reading, began);
+            add_since(&mut ended.stats.read_time, began);
             ended.stats.count_call();
             let count = match read {
                 Ok(count) => count,
@@ -319,10 +315,9 @@ impl DataTransfer {
             let read = piece.get(..count).unwrap_or_default();
             ended.file_bytes += u64::try_from(count).unwrap_or(0);
             let began = Instant::now();
-            let encoded = match (&mut encoder, count) {
-                (None, _) => Ok(()),
-                (Some(encoder), 0) => encoder.finish(&mut wire),
-                (Some(encoder), _) => encoder.encode(read, &mut wire),
+            let encoded = match &mut encoder {
+                None => Ok(()),
+                Some(encoder) => encode_read(encoder, read, &mut wire),
             };
             // A retry would read the same content, so the failure is an error of the local file.
             encoded.map_err(|error| {
@@ -330,7 +325,7 @@ impl DataTransfer {
                 local_error(io::Error::new(ErrorKind::InvalidData, why))
             })?;
             if let Some(encoder) = &encoder {
-                add_since(&mut ended.stats.converting, began);
+                add_since(&mut ended.stats.conversion_time, began);
                 ended.stats.counts = encoder.counts();
             }
             let bytes = if encoder.is_some() { wire.as_slice() } else { read };
@@ -338,7 +333,7 @@ impl DataTransfer {
             self.connection.write_all(bytes).map_err(connection_lost)?;
             ended.stats.count_call();
             if ended.stats.tls.is_none() {
-                add_since(&mut ended.stats.waiting, began);
+                add_since(&mut ended.stats.network_wait, began);
             }
             let sent = bytes.len();
             wire.clear();
@@ -357,9 +352,9 @@ impl DataTransfer {
             return Ok(false);
         }
         let file = file.try_clone().map_err(local_error)?;
-        let at_most = self.pace.burst_bytes().map_or(usize::MAX, |_| self.buffer_len());
+        let at_most = if self.plan.is_limited() { self.buffer_len() } else { usize::MAX };
         let moved = Arc::clone(&self.moved);
-        let total_bytes = Arc::clone(&self.total_bytes);
+        let progress = self.progress.clone();
         let mut pace = self.pace;
         let clock = self.clock;
         let cancellation = Arc::clone(&self.cancellation);
@@ -367,7 +362,7 @@ impl DataTransfer {
             ended.stats.count_call();
             let counted = u64::try_from(count).unwrap_or(u64::MAX);
             moved.fetch_add(counted, Ordering::Relaxed);
-            total_bytes.fetch_add(counted, Ordering::Relaxed);
+            progress.add(counted);
             let now = clock.now();
             pace.spend(count, now);
             match pace.waits_until(now) {
@@ -400,14 +395,16 @@ mod tests {
         // kernel's buffers.
         server.write_all(&[7; 40_000]).unwrap();
         let cancellation = Arc::new(Cancellation::default());
+        let pace = RateLimit::new(Some(10));
         let transfer = DataTransfer {
-            connection: DataConnection::Plaintext(TcpConnection::Kernel(data)),
+            connection: DataConnection::Plaintext(BlockingSocket::Kernel(data)),
             cancellation: Arc::clone(&cancellation),
             local_end: LocalEnd::Memory(Vec::new()),
             representation: Representation::IMAGE,
-            pace: RateLimit::new(Some(10)),
+            plan: TransferPlan::new(&Representation::IMAGE, false, true, &pace),
+            pace,
             moved: Arc::default(),
-            total_bytes: Arc::default(),
+            progress: TransferProgress::default(),
             arrival_log: None,
             expected_bytes: None,
             clock: Monotonic::start(),

@@ -34,7 +34,6 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -70,7 +69,7 @@ async fn query_missing_facts(
         (download.size, download.modified) = client.size_and_time(&download.path).await?;
         // The progress display can show the total now.
         let expected = download.size.unwrap_or(0);
-        client.connector.shared.expected_total_bytes.fetch_add(expected, Ordering::Relaxed);
+        client.connector.shared.progress.expect_more(expected);
     } else if !is_image && download.modified.is_none() {
         (download.size, download.modified) = match options.representation.mode {
             // Deflated data may expand to any size, so the limit requires the remote size.

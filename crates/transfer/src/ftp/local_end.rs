@@ -3,8 +3,8 @@
 use super::transfer_result::{
     TransferError, TransferResult, limit_exceeded, local_error, malformed,
 };
-use super::transfer_stats::add_since;
-use protocols::ftp::data::{Decoded, Decoder};
+use crate::ftp_data::{FileDecoder, add_since};
+use protocols::ftp::data::Decoded;
 use protocols::ftp::listing::Collector;
 use std::fs::{self, File};
 use std::io::Write;
@@ -50,32 +50,29 @@ impl LocalEnd {
     pub(super) fn process_wire_bytes(
         &mut self,
         wire: &[u8],
-        decoder: Option<&mut Decoder>,
-        content: &mut Vec<u8>,
+        decoder: Option<&mut FileDecoder>,
         ended: &mut TransferResult,
     ) -> Result<(), TransferError> {
-        ended.stats.first_byte.get_or_insert_with(Instant::now);
+        ended.stats.first_byte_at.get_or_insert_with(Instant::now);
         let Some(decoder) = decoder else { return self.write_file_bytes(wire, ended) };
         let mut wire = wire;
-        while self.decode(decoder, &mut wire, content, ended)? {}
+        while self.decode(decoder, &mut wire, ended)? {}
         Ok(())
     }
 
     /// Runs one step of the decoder. Returns whether the same input needs another step.
     fn decode(
         &mut self,
-        decoder: &mut Decoder,
+        decoder: &mut FileDecoder,
         wire: &mut &[u8],
-        content: &mut Vec<u8>,
         ended: &mut TransferResult,
     ) -> Result<bool, TransferError> {
         let began = Instant::now();
-        let decoded = decoder.decode(wire, content);
-        add_since(&mut ended.stats.converting, began);
+        let decoded = decoder.step(wire);
+        add_since(&mut ended.stats.conversion_time, began);
         ended.stats.counts = decoder.counts();
         let decoded = decoded.map_err(|error| malformed(&format!("{error:?}")))?;
-        self.write_file_bytes(content, ended)?;
-        content.clear();
+        self.write_file_bytes(decoder.content(), ended)?;
         // Bytes after the end of the file are ignored.
         Ok(!matches!(decoded, Decoded::NeedsInput | Decoded::EndOfFile))
     }
@@ -114,7 +111,7 @@ impl LocalEnd {
                 }
                 .map_err(local_error)?;
                 ended.stats.count_call();
-                add_since(&mut ended.stats.writing, began);
+                add_since(&mut ended.stats.write_time, began);
             }
             Self::Memory(memory) if memory.len() + bytes.len() <= MEMORY_MAX_BYTES => {
                 memory.extend_from_slice(bytes);

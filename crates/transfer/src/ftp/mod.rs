@@ -7,9 +7,7 @@
 //! connector       the server and the login from which sessions are opened
 //! client_session  the engine, its control connection, one data connection after the other
 //! data_transfer   a thread for the bytes of one transfer
-//! secured         TLS of a data connection
 //! small_file      the bytes of a small file, without a thread
-//! tcp_connection  a TCP connection of the kernel or of the user-space host
 //! ```
 //!
 //! A data connection always goes to the host of the control connection, even if a reply contains
@@ -35,21 +33,17 @@ mod remote;
 mod remote_hash;
 mod remote_path;
 mod run;
-mod secured;
 mod session_timing;
 mod small_file;
 mod system;
 mod tail_sample;
-mod tcp_connection;
+mod transfer_progress;
 mod transfer_record;
 mod transfer_result;
-mod transfer_stats;
 
 pub use arrival_log::ArrivalLog;
 pub use client::FtpClient;
-pub use client_session::{FtpClientSession, Shared, TaskOutcome};
-pub use connector::{CancellationToken, Connector};
-pub use control_stream::ByteStream;
+pub use connector::Connector;
 pub use download::{Destination, Download, PART_SUFFIX};
 pub use error::FtpError;
 pub use file_options::{FileOutcome, FtpOptions, check};
@@ -61,5 +55,5 @@ pub use remote::{RemoteEntry, unparsed_text};
 pub use remote_path::{is_pattern, join, name_of, path_in, split};
 pub use run::{ConnectionSettings, FtpCredentials, Interrupt, run};
 pub use session_timing::CommandOffsets;
-pub use tcp_connection::{Canceller, TcpConnection};
+pub use transfer_progress::TransferProgress;
 pub use transfer_result::TransferResult;

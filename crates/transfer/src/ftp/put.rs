@@ -344,12 +344,12 @@ async fn send(
         let local_end = LocalEnd::ReadFrom(file.try_clone().map_err(anyhow::Error::new)?);
         let announced = size.filter(|_| is_image && client.advertises("SITE PARTIAL"));
         let task = position.store_task(upload, options, announced)?;
-        client.connector.shared.total_bytes.fetch_add(position.at, Ordering::Relaxed);
+        client.connector.shared.progress.add(position.at);
         let (result, moved) = client.run_once(&context, task, Some(local_end)).await;
         record.add_attempt(client, moved.as_ref(), position.at);
         let sent_bytes = moved.map_or(0, |moved| moved.file_bytes);
         let Err(error) = result else { break };
-        subtract_progress(client, position.at + sent_bytes);
+        client.connector.shared.progress.subtract(position.at + sent_bytes);
         if position.at > 0 && (error.is_refused_command() || error.denies_restart()) {
             // The server accepts no data after the existing part: send the whole file again.
             position = Position::default();
@@ -370,14 +370,6 @@ async fn send(
         }
     }
     Ok(position)
-}
-
-/// Subtracts the bytes of a failed attempt from the progress, because the next attempt may send the
-/// same bytes again.
-fn subtract_progress(client: &FtpClient, sent: u64) {
-    let total_bytes = &client.connector.shared.total_bytes;
-    let subtract_sent = |total: u64| Some(total.saturating_sub(sent));
-    _ = total_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, subtract_sent);
 }
 
 /// Returns whether the remote file has the local size. An unknown size counts as equal.
@@ -420,7 +412,7 @@ async fn set_time(
             Err(_) => connector.is_utime_refused.store(true, Ordering::Relaxed),
         }
     }
-    if connector.shared.is_verbose.load(Ordering::Relaxed) {
+    if connector.is_verbose() {
         (connector.shared.message)(&format!(
             "the modification time of '{}' is the time of the upload: {why}",
             escaped(path)

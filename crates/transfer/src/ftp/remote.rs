@@ -15,7 +15,6 @@ use protocols::ftp::listing::{Entry, Kind, Pattern, UnknownLines};
 use protocols::ftp::user::{ListKind, Task};
 use protocols::ftp::{LocalName, Name, Reply, Timestamp};
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
 
 /// Maximum number of entries of a directory tree.
 const ENTRIES_MAX: usize = 1_000_000;
@@ -190,7 +189,7 @@ impl FtpClient {
         let Some(example) = first_invalid.map(|found| escaped(&found.relative_path)) else {
             return found;
         };
-        if self.connector.shared.is_verbose.load(Ordering::Relaxed) {
+        if self.connector.is_verbose() {
             for name in found.iter().filter(|found| !is_valid(found)) {
                 (self.connector.shared.message)(&format!(
                     "'{}' on the server is not a valid local name",

@@ -4,6 +4,7 @@ use super::arrival_log::ArrivalLog;
 use super::client_session::Shared;
 use super::connector::{CancellationToken, Connector};
 use super::error::FtpError;
+use super::transfer_progress::TransferProgress;
 use crate::recorder::TransferRecorder;
 use crate::url::{Url, UrlScheme};
 use anyhow::Result;
@@ -12,7 +13,7 @@ use carrier::{self, AddressFamilies, Route, Trust};
 use protocols::ftp::user::{TlsUse, UserSettings};
 use protocols::ftp::{Name, Secret};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
@@ -168,9 +169,8 @@ fn new_connector(
         shared: Shared {
             host,
             bytes_per_second: connection.bytes_per_second,
-            total_bytes: Arc::new(AtomicU64::new(0)),
+            progress: TransferProgress::default(),
             arrival_log,
-            expected_total_bytes: Arc::new(AtomicU64::new(0)),
             stop,
             is_verbose: Arc::new(AtomicBool::new(connection.is_verbose)),
             registry,

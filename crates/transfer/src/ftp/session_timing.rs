@@ -1,10 +1,10 @@
 //! Times of the commands and replies of an FTP client session.
 //!
 //! The session records the time of each sent command, of each reply, and of the data connection.
-//! The thread that moves the data reports its observations at its end ([`FtpTransferStats`]).
+//! The thread that moves the data reports its observations at its end ([`DataStats`]).
 
 use super::exchanges::Exchanges;
-use super::transfer_stats::FtpTransferStats;
+use crate::ftp_data::DataStats;
 use crate::recorder::{self, nanos};
 use records::transfer::{Command, DataStyle, Field};
 use std::time::{Duration, Instant};
@@ -77,14 +77,14 @@ impl SessionTiming {
     pub(crate) fn transfer_since(
         &self,
         began: Instant,
-        data: Option<&FtpTransferStats>,
+        data: Option<&DataStats>,
     ) -> records::verdict::FileTransfer {
         let since = |at: Instant| nanos(at.saturating_duration_since(began));
         records::verdict::FileTransfer {
             exchanges: self.exchanges.exchanges_since(began),
             connected_ns: self.steps.data_connected.map(since),
-            first_byte_ns: data.and_then(|data| data.first_byte).map(since),
-            last_byte_ns: data.and_then(|data| data.ended).map(since),
+            first_byte_ns: data.and_then(|data| data.first_byte_at).map(since),
+            last_byte_ns: data.and_then(|data| data.ended_at).map(since),
             ..records::verdict::FileTransfer::default()
         }
     }

@@ -2,8 +2,9 @@
 //! session. Handing a small file to a thread and back costs more than moving its bytes.
 
 use super::local_end::LocalEnd;
+use super::transfer_progress::TransferProgress;
 use super::transfer_result::{TransferError, TransferResult, connection_lost};
-use super::transfer_stats::{FtpTransferStats, add_since};
+use crate::ftp_data::add_since;
 use crate::recorder::timed;
 use os::clock::thread_cpu_time;
 use rustix::net::{Shutdown, shutdown};
@@ -43,24 +44,16 @@ pub(super) fn send_small_file(stream: &TcpStream, file: &File) -> (u64, Option<T
         return (count, None);
     }
     let ended_at = Instant::now();
-    let mut stats = FtpTransferStats {
-        first_byte: Some(began),
-        ended: Some(ended_at),
-        is_sending: true,
-        cpu: thread_cpu_time().saturating_sub(cpu),
-        ..FtpTransferStats::default()
-    };
-    stats.count_call();
-    stats.set_addresses(stream.local_addr().ok().zip(stream.peer_addr().ok()));
-    (
-        count,
-        Some(TransferResult {
-            wire_bytes: count,
-            file_bytes: count,
-            stats,
-            ..TransferResult::empty()
-        }),
-    )
+    let mut ended = TransferResult::empty();
+    ended.wire_bytes = count;
+    ended.file_bytes = count;
+    ended.is_sending = true;
+    ended.stats.first_byte_at = Some(began);
+    ended.stats.ended_at = Some(ended_at);
+    ended.stats.cpu_time = Some(thread_cpu_time().saturating_sub(cpu));
+    ended.stats.count_call();
+    ended.stats.query_addresses(stream);
+    (count, Some(ended))
 }
 
 /// Reception of a small file or of a listing.
@@ -70,9 +63,9 @@ pub(super) struct SmallDownload {
     pub(crate) local_end: LocalEnd,
     /// Expected number of bytes, if known.
     pub(crate) expected_bytes: Option<u64>,
-    /// Bytes moved on this data connection; `total_bytes` counts the bytes of all data connections.
+    /// Bytes moved on this data connection; `progress` counts the bytes of all data connections.
     pub(crate) moved: Arc<AtomicU64>,
-    pub(crate) total_bytes: Arc<AtomicU64>,
+    pub(crate) progress: TransferProgress,
     pub(crate) cancelled: Arc<Notify>,
 }
 
@@ -91,11 +84,11 @@ impl SmallDownload {
         let mut ended = TransferResult::empty();
         let (result, cpu) = timed(self.receive(&mut ended)).await;
         ended.result = result;
-        ended.stats.cpu = cpu;
+        ended.stats.cpu_time = Some(cpu);
         ended.wire_bytes = self.moved.load(Ordering::Relaxed);
-        ended.stats.ended = Some(Instant::now());
-        ended.stats.read_kernel_state(&self.stream);
-        ended.stats.set_addresses(self.stream.local_addr().ok().zip(self.stream.peer_addr().ok()));
+        ended.stats.ended_at = Some(Instant::now());
+        ended.stats.query_tcp(&self.stream);
+        ended.stats.query_addresses(&self.stream);
         self.local_end.store_content(&mut ended);
         ended
     }
@@ -112,17 +105,17 @@ impl SmallDownload {
                 read = self.stream.read(&mut buffer) => read,
                 () = self.cancelled.notified() => Err(ErrorKind::ConnectionAborted.into()),
             };
-            add_since(&mut ended.stats.waiting, began);
+            add_since(&mut ended.stats.network_wait, began);
             let count = match read_result {
                 Ok(0) => return Ok(()),
                 Ok(count) => count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(connection_lost(error)),
             };
-            ended.stats.first_byte.get_or_insert_with(Instant::now);
+            ended.stats.first_byte_at.get_or_insert_with(Instant::now);
             let count_u64 = u64::try_from(count).unwrap_or(u64::MAX);
             self.moved.fetch_add(count_u64, Ordering::Relaxed);
-            self.total_bytes.fetch_add(count_u64, Ordering::Relaxed);
+            self.progress.add(count_u64);
             self.local_end.write_file_bytes(buffer.get(..count).unwrap_or_default(), ended)?;
             if ended.has_enough {
                 return Ok(());
@@ -187,12 +180,12 @@ mod tests {
             let (stream, mut server) = connected_sockets();
             let sender = std::thread::spawn(move || server.write_all(&vec![3; 300_000]).unwrap());
             let moved = Arc::<AtomicU64>::default();
-            let total_bytes = Arc::<AtomicU64>::default();
+            let progress = TransferProgress::default();
             let local_end = LocalEnd::Memory(Vec::new());
             let cancelled = Arc::default();
             let expected_bytes = Some(10);
             let incoming =
-                SmallDownload { stream, local_end, expected_bytes, moved, total_bytes, cancelled };
+                SmallDownload { stream, local_end, expected_bytes, moved, progress, cancelled };
             let moved = incoming.run().await;
             assert!(moved.result.is_ok());
             assert_eq!((moved.wire_bytes, moved.memory.len()), (300_000, 300_000));
@@ -207,11 +200,11 @@ mod tests {
             let cancelled = Arc::new(Notify::new());
             cancelled.notify_one();
             let moved = Arc::<AtomicU64>::default();
-            let total_bytes = Arc::<AtomicU64>::default();
+            let progress = TransferProgress::default();
             let local_end = LocalEnd::Memory(Vec::new());
             let expected_bytes = None;
             let incoming =
-                SmallDownload { stream, local_end, expected_bytes, moved, total_bytes, cancelled };
+                SmallDownload { stream, local_end, expected_bytes, moved, progress, cancelled };
             assert!(incoming.run().await.result.is_err());
         });
     }

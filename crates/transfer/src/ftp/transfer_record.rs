@@ -13,7 +13,7 @@ use super::transfer_result::TransferResult;
 use crate::recorder::{Record, nanos};
 use protocols::ftp::Representation;
 use protocols::ftp::listing::Entry;
-use records::transfer::{Command, Outcome, Role, Stack, Tcp, Text};
+use records::transfer::{Command, Outcome, Role, Stack, Text};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -88,8 +88,8 @@ impl Record {
         time.data_connect_ns =
             elapsed_between_ns(steps.data_requested.map(|(_, at)| at), steps.data_connected);
         let data = moved.map(|moved| &moved.stats);
-        let first_byte_at = data.and_then(|data| data.first_byte);
-        let last_byte_at = data.and_then(|data| data.ended);
+        let first_byte_at = data.and_then(|data| data.first_byte_at);
+        let last_byte_at = data.and_then(|data| data.ended_at);
         time.first_byte_ns = elapsed_between_ns(command, first_byte_at);
         // The session may read the reply before the thread has reported the end of the data.
         let reply = last_byte_at
@@ -102,46 +102,7 @@ impl Record {
     /// Adds the result of a data connection.
     fn add_moved(&mut self, moved: Option<&TransferResult>) {
         let Some(moved) = moved else { return };
-        let data = &moved.stats;
-        let add = |sum: &mut Option<u64>, more: u64| *sum = Some(sum.unwrap_or(0) + more);
-        let add_time = |sum: &mut Option<u64>, more: Option<Duration>| {
-            *sum = more.map(|more| sum.unwrap_or(0) + nanos(more)).or(*sum);
-        };
-        self.add_cpu(data.cpu);
-        let Self { transfer, .. } = self;
-        add(&mut transfer.size.file_bytes, moved.file_bytes);
-        add(&mut transfer.size.wire_bytes, moved.wire_bytes);
-        let add_some = |sum: &mut Option<u64>, more: Option<u64>| {
-            *sum = more.map(|more| sum.unwrap_or(0) + more).or(*sum);
-        };
-        add_some(&mut transfer.size.records, data.counts.records);
-        add_some(&mut transfer.size.restart_markers, data.counts.markers);
-        add_some(&mut transfer.size.crlf_conversions, data.counts.line_ends);
-        add_some(&mut transfer.cpu.syscalls, data.calls);
-        let switches = data.switches;
-        add_some(&mut transfer.cpu.voluntary_switches, switches.map(|switches| switches.voluntary));
-        add_some(
-            &mut transfer.cpu.involuntary_switches,
-            switches.map(|switches| switches.involuntary),
-        );
-        add_time(&mut transfer.time.data_tls_ns, data.tls_time);
-        add_time(&mut transfer.time.file_read_ns, data.reading);
-        add_time(&mut transfer.time.file_write_ns, data.writing);
-        add_time(&mut transfer.time.network_wait_ns, data.waiting);
-        add_time(&mut transfer.time.conversion_ns, data.converting);
-        add_time(&mut transfer.time.crypto_ns, data.crypto);
-        let from = data.first_byte.zip(data.ended);
-        add_time(&mut transfer.time.transfer_ns, from.map(|(first, last)| last - first));
-        let streams = transfer.tcp.streams.unwrap_or(0) + 1;
-        transfer.tcp = Tcp { streams: Some(streams), ..data.tcp.clone() };
-        transfer.own_stack = data.own.clone();
-        if let Some(tls) = data.tls {
-            tls.note(&mut transfer.identity);
-        }
-        if let Some((local, remote)) = data.addresses {
-            transfer.identity.data_local = Some(local);
-            transfer.identity.data_remote = Some(remote);
-        }
+        moved.stats.note(&mut self.transfer, Some(moved.file_bytes), moved.wire_bytes);
     }
 
     /// Adds the record of a segment of the same file that a parallel session has transferred.

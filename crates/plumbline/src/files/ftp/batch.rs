@@ -16,7 +16,6 @@ use std::collections::VecDeque;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio::task::JoinSet;
@@ -166,7 +165,7 @@ pub(in crate::files) fn put_files(arguments: &Put, files: &[PathBuf], url: &Url)
                 items.push(BatchItem::Put(transfer::ftp::Upload { from: file.clone(), path }));
             }
         }
-        if links > 0 && !connector.is_quiet {
+        if links > 0 && !connector.is_quiet() {
             let links = if links == 1 { "1 link".to_owned() } else { format!("{links} links") };
             print_message(&format!("skipped {links}: see --links"));
         }
@@ -411,7 +410,7 @@ pub(super) async fn run_batch(
             )
         });
         print_message(&format!("{verb} {subject}{suffix}: {figures}"));
-        let is_verbose = connector.shared.is_verbose.load(Ordering::Relaxed);
+        let is_verbose = connector.is_verbose();
         if let Some(breakdown) = totals.time_breakdown.filter(|_| is_verbose) {
             print_message(&breakdown);
         }
@@ -447,7 +446,7 @@ async fn run_all(
     is_single: bool,
 ) -> Result<Totals, FtpError> {
     let known_bytes: u64 = items.iter().filter_map(BatchItem::known_size).sum();
-    connector.shared.expected_total_bytes.store(known_bytes, Ordering::Relaxed);
+    connector.progress().expect(known_bytes);
     let jobs = usize::try_from(batch_options.jobs).unwrap_or(1).min(items.len()).max(1);
     let batch = Arc::new(Batch {
         waiting: Mutex::new(items.into()),
@@ -515,7 +514,7 @@ impl Batch {
             };
             let (result, cpu) = timed(transfer).await;
             record.add_cpu(cpu);
-            client.connector.write_soon(&mut record, result.as_ref().copied());
+            client.connector().write_soon(&mut record, result.as_ref().copied());
             self.report(&record, result.as_ref().err())?;
             self.add(&record, result)?;
         }

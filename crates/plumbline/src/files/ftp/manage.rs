@@ -266,6 +266,6 @@ pub(super) async fn print_file(
     let ((result, moved), cpu) = timed(client.run_once(&context, task, Some(local_end))).await;
     record.add_attempt(client, moved.as_ref(), 0);
     record.add_cpu(cpu);
-    client.connector.keep(&mut record, result.as_ref().map(|_| FileOutcome::Transferred));
+    client.connector().keep(&mut record, result.as_ref().map(|_| FileOutcome::Transferred));
     result.map(|_| ())
 }

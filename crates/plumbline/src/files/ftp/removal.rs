@@ -273,10 +273,9 @@ pub(super) async fn confirm(client: &FtpClient, question: &str) -> Result<(), Ft
         std::io::stdin().lock().read_line(&mut line)?;
         Ok::<_, std::io::Error>(line)
     });
-    let mut stop = client.connector.shared.stop.clone();
     let line = tokio::select! {
         line = reading => line.map_err(anyhow::Error::new)?.map_err(anyhow::Error::new)?,
-        _ = stop.wait_for(|is_cancelled| *is_cancelled) => return Err(FtpError::Stopped),
+        () = client.connector().cancelled() => return Err(FtpError::Stopped),
     };
     match line.trim().to_ascii_lowercase().as_str() {
         "y" | "yes" => Ok(()),

@@ -6,7 +6,6 @@ use crate::exit;
 use crate::files::progress::{Progress, print_message};
 use anyhow::Result;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use transfer::ftp::Connector;
 use transfer::ftp::FtpError;
@@ -76,15 +75,13 @@ pub(super) struct ProgressDisplay(tokio::task::JoinHandle<()>);
 
 impl ProgressDisplay {
     pub(super) fn begin(connector: &Connector) -> Self {
-        let mut progress = Progress::new(connector.is_quiet);
-        let total_bytes = Arc::clone(&connector.shared.total_bytes);
-        let expected = Arc::clone(&connector.shared.expected_total_bytes);
+        let mut progress = Progress::new(connector.is_quiet());
+        let transferred = connector.progress().clone();
         Self(tokio::spawn(async move {
             let _clear = ClearOnDrop(progress.clone());
             loop {
                 tokio::time::sleep(PROGRESS_INTERVAL).await;
-                let size = Some(expected.load(Ordering::Relaxed)).filter(|size| *size > 0);
-                progress.show(total_bytes.load(Ordering::Relaxed), size);
+                progress.show(transferred.moved_bytes(), transferred.expected_bytes());
             }
         }))
     }

@@ -4,15 +4,16 @@
 use super::{FtpSession, TaskResult};
 use crate::ftp::data::Stream;
 use crate::ftp::passive::{PassiveListener, PortShare};
-use crate::tcp_connection::TcpConnection;
+use carrier::TcpConnection;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Instant;
 
 impl FtpSession {
     /// Opens a listener for the next data connection.
     pub(super) fn listen(&mut self) {
         self.close_data();
-        self.data_requested_at = Some(self.clock.now());
+        self.data_requested_at = Some(Instant::now());
         let settings = self.server.settings();
         let ip = self.local.ip().to_canonical();
         let ports = &settings.passive_ports;
@@ -32,7 +33,7 @@ impl FtpSession {
     /// Starts to connect to the address that the client has specified.
     pub(super) fn connect(&mut self, remote: SocketAddr) {
         self.close_data();
-        self.data_requested_at = Some(self.clock.now());
+        self.data_requested_at = Some(Instant::now());
         let route_number = self.route_number;
         let from = self.local.ip().to_canonical();
         let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
@@ -40,7 +41,7 @@ impl FtpSession {
         self.spawn(async move {
             TaskResult::Connected(
                 route_number,
-                TcpConnection::connect(server.host(), from, remote).await,
+                TcpConnection::connect(server.host(), Some(from), remote).await,
             )
         });
     }
@@ -60,7 +61,7 @@ impl FtpSession {
     pub(super) fn on_data_connection(&mut self, stream: Stream, from: SocketAddr) -> bool {
         let is_accepted = self.engine.data_connected(from, &mut self.server.context().cx());
         if is_accepted {
-            self.data_connected_at = Some(self.clock.now());
+            self.data_connected_at = Some(Instant::now());
             self.listener = None;
             self.data_connection = Some(stream);
             self.awaits_data = false;

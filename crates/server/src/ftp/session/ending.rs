@@ -9,6 +9,7 @@ use crate::ftp::upload::Upload;
 use os::clock::thread_cpu_time;
 use protocols::ftp::server::{FileError, Placement, TransferError, TransferId};
 use std::rc::Rc;
+use std::time::Instant;
 
 impl FtpSession {
     /// Reports the progress of the transfer to the engine.
@@ -65,13 +66,11 @@ impl FtpSession {
         }
         running.is_committing = true;
         let stats = Rc::clone(&running.stats);
-        let clock = self.clock;
-        let started_at = clock.now();
+        let started_at = Instant::now();
         if !upload.waits_for_disk() {
             let result = upload.place();
-            let elapsed = clock.now() - started_at;
-            stats.commit_time.set(Some(elapsed));
-            stats.add_cpu_time(elapsed);
+            let elapsed = started_at.elapsed();
+            stats.note_commit(elapsed, elapsed);
             return self.on_placed(id, Some(upload), result);
         }
         self.spawn(async move {
@@ -83,8 +82,7 @@ impl FtpSession {
             let Ok((upload, result, cpu)) = place_task.await else {
                 return TaskResult::Placed(id, None, Err(FileError::Local));
             };
-            stats.commit_time.set(Some(clock.now() - started_at));
-            stats.add_cpu_time(cpu);
+            stats.note_commit(started_at.elapsed(), cpu);
             TaskResult::Placed(id, Some(upload), result)
         });
     }
@@ -95,7 +93,7 @@ impl FtpSession {
         upload: Option<Upload>,
         result: Result<Placement, FileError>,
     ) {
-        let now = self.clock.now();
+        let now = Instant::now();
         let Some(running) = self.running_of(id) else { return };
         running.is_committing = false;
         running.upload = upload;
@@ -137,22 +135,20 @@ impl FtpSession {
             running.upload.take()
         });
         if let Some(upload) = upload.take_if(|upload| !upload.waits_for_disk()) {
-            let started_at = self.clock.now();
+            let started_at = Instant::now();
             let commit_result = upload.commit();
             if let Some(stats) = stats {
                 // Nothing blocks here, so the elapsed time is CPU time.
-                let elapsed = self.clock.now() - started_at;
-                stats.commit_time.set(Some(elapsed));
-                stats.add_cpu_time(elapsed);
+                let elapsed = started_at.elapsed();
+                stats.note_commit(elapsed, elapsed);
             }
             return self.engine.on_committed(id, commit_result, &mut self.server.context().cx());
         }
-        let clock = self.clock;
         self.spawn(async move {
             let Some(upload) = upload else {
                 return TaskResult::Committed(id, Err(FileError::Local));
             };
-            let started_at = clock.now();
+            let started_at = Instant::now();
             let committed = tokio::task::spawn_blocking(|| {
                 let before = thread_cpu_time();
                 let committed = upload.commit();
@@ -160,8 +156,7 @@ impl FtpSession {
             });
             let committed = committed.await.map(|(committed, cpu)| {
                 if let Some(stats) = stats {
-                    stats.commit_time.set(Some(clock.now() - started_at));
-                    stats.add_cpu_time(cpu);
+                    stats.note_commit(started_at.elapsed(), cpu);
                 }
                 committed
             });

@@ -6,6 +6,7 @@ use crate::ftp::source::reason_of;
 use crate::ftp::transfer_stats::{self, ControlTiming, ServerTransferStats};
 use protocols::ftp::server::Finished;
 use records::transfer::Text;
+use std::time::Instant;
 use transfer::recorder::{Record, nanos};
 
 impl FtpSession {
@@ -13,7 +14,7 @@ impl FtpSession {
         let Some(mut running) = self.running.take() else { return };
         // After an upload was placed, the session may have waited for a sign that the client is
         // alive.
-        let now = running.placed_at.unwrap_or_else(|| self.clock.now());
+        let now = running.placed_at.unwrap_or_else(Instant::now);
         let reason = finished.result.err().map(reason_of);
         let timing = ControlTiming {
             command_at: running.received_at,

@@ -16,6 +16,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
+use transfer::ftp_data::TransferPlan;
 use transfer::pace::RateLimit;
 use transfer::recorder::timed;
 
@@ -36,7 +37,7 @@ impl FtpSession {
             transfer: transfer.clone(),
             record,
             opened_at: None,
-            received_at: self.clock.now(),
+            received_at: Instant::now(),
             payload: None,
             upload: None,
             is_committing: false,
@@ -70,7 +71,7 @@ impl FtpSession {
                 let result = result.await.map(|(result, cpu)| {
                     // APPE and REST copy the existing content here; the CPU time of the copy counts
                     // too.
-                    stats.add_cpu_time(cpu);
+                    stats.data().add_cpu_time(cpu);
                     result
                 });
                 TaskResult::Opened(id, result.unwrap_or(Err(FileError::Local)))
@@ -86,7 +87,7 @@ impl FtpSession {
         id: TransferId,
         result: Result<(Opened, Payload), FileError>,
     ) {
-        let now = self.clock.now();
+        let now = Instant::now();
         let result = result.map(|(opened, payload)| {
             if let Some(running) = self.running_of(id) {
                 running.opened_at = Some(now);
@@ -126,16 +127,18 @@ impl FtpSession {
             let local = Err(TransferError::File(FileError::Local));
             return self.engine.data_ended(id, 0, local, &mut server.context().cx());
         };
-        running.stats.set_endpoints(addresses.0.zip(addresses.1));
-        let is_protected = running.transfer.protection == Protection::Private;
-        let is_plain = !is_protected && running.transfer.representation.passes_through();
-        let has_rate_limit = pace.as_ref().is_some_and(|pace| pace.get().burst_bytes().is_some());
+        running.stats.data().addresses = addresses.0.zip(addresses.1);
+        let tls = tls.filter(|_| running.transfer.protection == Protection::Private);
+        let representation = running.transfer.representation;
+        let pace = pace.unwrap_or_else(|| Rc::new(Cell::new(RateLimit::new(None))));
+        let plan =
+            TransferPlan::new(&representation, tls.is_some(), stream.is_kernel(), &pace.get());
         let payload = match payload {
-            Payload::Send { file, offset, len } if is_plain && !has_rate_limit => {
+            Payload::Send { file, offset, len } if plan.is_immediate() => {
                 let stats = &running.stats;
                 let started_at = Instant::now();
                 let sent_bytes = server.charge(Account::Interrupt, || {
-                    data::send_immediately(&stream, &file, offset, len, stats, clock)
+                    data::send_immediately(&stream, &file, offset, len, stats)
                 });
                 if offset + sent_bytes >= len && offset < len {
                     data::close_after_send(stream, sent_bytes, stats, started_at);
@@ -144,10 +147,10 @@ impl FtpSession {
                 }
                 Payload::Send { file, offset: offset + sent_bytes, len }
             }
-            Payload::Receive(mut upload) if is_plain && !has_rate_limit && has_sent_replies => {
+            Payload::Receive(mut upload) if plan.is_immediate() && has_sent_replies => {
                 let receive_result = server.charge(Account::Interrupt, || {
                     let scratch = &mut *server.scratch.borrow_mut();
-                    data::receive_available(&stream, &mut upload, scratch, &running.stats, clock)
+                    data::receive_available(&stream, &mut upload, scratch, &running.stats)
                 });
                 match receive_result {
                     Ok(false) => Payload::Receive(upload),
@@ -157,14 +160,14 @@ impl FtpSession {
             }
             payload => payload,
         };
-        let tls = tls.filter(|_| is_protected);
         let data_transfer = DataTransfer {
             server: Rc::clone(&server),
             source,
-            representation: running.transfer.representation,
+            representation,
+            plan,
             deflate_level: running.transfer.deflate_level,
             stats: Rc::clone(&running.stats),
-            pace: pace.unwrap_or_else(|| Rc::new(Cell::new(RateLimit::new(None)))),
+            pace,
             clock,
             markers,
         };
@@ -172,7 +175,7 @@ impl FtpSession {
             let stats = Rc::clone(&data_transfer.stats);
             let transfer = data_transfer.run(stream, tls, payload, &server.scratch);
             let (result, cpu) = timed(server.charge_future(Account::Interrupt, transfer)).await;
-            stats.add_cpu_time(cpu);
+            stats.data().add_cpu_time(cpu);
             task_results.push(TaskResult::Ended(id, result));
         }));
     }
@@ -182,7 +185,6 @@ impl FtpSession {
         let configuration = Arc::clone(&self.tls_options.tls.as_ref()?.configuration);
         let is_reuse_required = self.server.settings().requires_session_reuse;
         Some(DataTlsParameters {
-            server: Some(Rc::clone(&self.server)),
             configuration,
             token: self.token,
             family: is_reuse_required.then(|| self.family.clone()),

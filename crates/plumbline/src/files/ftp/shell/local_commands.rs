@@ -55,12 +55,11 @@ impl ShellState {
             program.stdin(Stdio::null());
         }
         let mut child = tokio::task::spawn_blocking(move || program.status());
-        let connector = &self.client.connector;
-        let mut stop = connector.shared.stop.clone();
+        let connector = self.client.connector();
         let exit_result = tokio::select! {
             ended = &mut child => ended,
             // The terminal also sends SIGINT to the local command.
-            _ = stop.wait_for(|is_set| *is_set) => match connector.cancellation.clear() {
+            () = connector.cancelled() => match connector.clear_cancellation() {
                 true => child.await,
                 false => return Err(FtpError::Stopped),
             },

@@ -133,13 +133,13 @@ pub(crate) fn shell(arguments: &FtpShell) -> exit::Result {
                     [] => {}
                     ["quit" | "exit" | "bye", ..] => break,
                     [word, words @ ..] => match state.command(word, words, &line.rest).await {
-                        Err(FtpError::Stopped) if !connector.cancellation.clear() => {
+                        Err(FtpError::Stopped) if !connector.clear_cancellation() => {
                             return Err(FtpError::Stopped);
                         }
                         Err(error) => print_message(&error.sentence()),
                         // Clears an interrupt that arrived after the end of the command, so that it
                         // does not cancel the next command.
-                        Ok(()) => _ = connector.cancellation.clear(),
+                        Ok(()) => _ = connector.clear_cancellation(),
                     },
                 }
                 if let Some(known) = state.editor.as_mut().and_then(Reader::helper_mut) {
@@ -169,10 +169,9 @@ async fn read(
         let line = read_line(&mut editor, prompt, prompt_kind);
         (editor, line)
     });
-    let mut stop = connector.shared.stop.clone();
     tokio::select! {
         read = reading => Ok(read.map_err(anyhow::Error::new)?),
-        _ = stop.wait_for(|is_cancelled| *is_cancelled) => {
+        () = connector.cancelled() => {
             if let Some(terminal) = terminal {
                 let stdin = rustix::stdio::stdin();
                 // Ignored: restoring the modes fails only if the terminal no longer exists.
@@ -213,7 +212,7 @@ impl ShellState {
         prompt_kind: PromptKind,
     ) -> Result<Option<String>, FtpError> {
         let Some(editor) = self.editor.take() else { return Ok(None) };
-        let (editor, line) = read(&self.client.connector, editor, prompt, prompt_kind).await?;
+        let (editor, line) = read(self.client.connector(), editor, prompt, prompt_kind).await?;
         self.editor = Some(editor);
         line
     }

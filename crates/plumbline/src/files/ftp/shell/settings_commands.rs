@@ -8,7 +8,6 @@ use crate::files::representation::{
 };
 use protocols::ftp::user::Task;
 use protocols::ftp::{ByteSize, Representation, Type, WordFormat};
-use std::sync::atomic::Ordering;
 use transfer::escaped;
 use transfer::ftp::FtpError;
 use transfer::ftp::{check, name_of};
@@ -48,10 +47,9 @@ impl ShellState {
                 print(self.prompt_text().as_bytes())
             }
             ("verbose", []) => {
-                let shared = &self.client.connector.shared;
-                let was_verbose = shared.is_verbose.fetch_xor(true, Ordering::Relaxed);
+                let is_verbose = self.client.connector().toggle_verbose();
                 let text =
-                    if was_verbose { "server replies: off\n" } else { "server replies: on\n" };
+                    if is_verbose { "server replies: on\n" } else { "server replies: off\n" };
                 print(text.as_bytes())
             }
             ("site", [_, ..]) => self.quote(&format!("SITE {rest}")).await,
@@ -95,8 +93,7 @@ impl ShellState {
 
     /// Selects active or passive mode. The session ends, since the mode applies to new sessions.
     async fn set_active(&mut self, is_active: bool) -> Result<(), FtpError> {
-        let was_active = self.client.connector.is_active.swap(is_active, Ordering::Relaxed);
-        if was_active != is_active {
+        if self.client.connector().set_active(is_active) {
             self.client.close_session().await;
         }
         Ok(())
@@ -118,12 +115,12 @@ impl ShellState {
     }
 
     async fn status(&mut self) -> Result<(), FtpError> {
-        let connector = &self.client.connector;
-        let mode = match connector.is_active.load(Ordering::Relaxed) {
+        let connector = self.client.connector();
+        let mode = match connector.is_active() {
             true => "active mode: the server connects for data\n",
             false => "passive mode: the client connects for data\n",
         };
-        let host = &connector.target;
+        let host = connector.target();
         let directory = escaped(&self.directory);
         let text = format!(
             "{host}, directory '{directory}'\n{}{mode}{}",

@@ -10,7 +10,6 @@ use protocols::ftp::listing::Pattern;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 use transfer::escaped;
 use transfer::ftp::FtpError;
 use transfer::ftp::{Destination, Download};
@@ -31,7 +30,7 @@ impl ShellState {
         if flags.contains('f') {
             options.existing = Existing::Replace;
         }
-        self.client.connector.report_whole_transfers(&options);
+        self.client.connector().report_whole_transfers(&options);
         Some(match (name, words) {
             ("get" | "reget", [remote]) if is_pattern(remote.as_bytes()) => {
                 self.get_all(words, None, &options).await
@@ -88,17 +87,16 @@ impl ShellState {
         let display = self.display_progress();
         let result = transfer::ftp::get(&mut self.client, &download, options, &mut record).await;
         display.end().await;
-        self.client.connector.keep(&mut record, result.as_ref().copied());
+        self.client.connector().keep(&mut record, result.as_ref().copied());
         print_outcome("downloaded", path, result?, &record);
         Ok(())
     }
 
     /// Displays the progress of a single file.
     fn display_progress(&self) -> ProgressDisplay {
-        let shared = &self.client.connector.shared;
-        shared.total_bytes.store(0, Ordering::Relaxed);
-        shared.expected_total_bytes.store(0, Ordering::Relaxed);
-        ProgressDisplay::begin(&self.client.connector)
+        let connector = self.client.connector();
+        connector.progress().restart();
+        ProgressDisplay::begin(connector)
     }
 
     /// Downloads the files that match a pattern into the local directory `local`. If a single file
@@ -192,11 +190,11 @@ impl ShellState {
         let mut record = Record::begin(&self.client, false, &path, options.representation);
         let display = self.display_progress();
         let size = std::fs::metadata(local).map_or(0, |about| about.len());
-        self.client.connector.shared.expected_total_bytes.store(size, Ordering::Relaxed);
+        self.client.connector().progress().expect(size);
         let upload = transfer::ftp::Upload { from: local.to_owned(), path };
         let result = transfer::ftp::put(&mut self.client, &upload, options, &mut record).await;
         display.end().await;
-        self.client.connector.keep(&mut record, result.as_ref().copied());
+        self.client.connector().keep(&mut record, result.as_ref().copied());
         print_outcome("uploaded", &upload.path, result?, &record);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! TCP connection of a server: a kernel socket, or a connection of the user-space host (`--via`).
+//! TCP connection of the kernel or of the user-space host (`--via`), as an asynchronous byte stream.
 //!
 //! Only kernel sockets have a descriptor, with which the kernel can move file data and report TCP
 //! statistics.
@@ -14,7 +14,7 @@ use tokio::net::{TcpSocket, TcpStream};
 
 /// TCP connection.
 #[derive(Debug)]
-pub(super) enum TcpConnection {
+pub enum TcpConnection {
     /// Kernel TCP.
     Kernel(TcpStream),
     /// User-space TCP.
@@ -22,26 +22,28 @@ pub(super) enum TcpConnection {
 }
 
 impl TcpConnection {
-    /// Connects to `to`, from the address `from` of this machine or through `host`.
+    /// Connects to `to` through `host`, or by the kernel's TCP from the address `from` of this
+    /// machine; by default the kernel chooses the address.
     ///
     /// # Errors
     ///
     /// Returns the error of the kernel or of the user-space host.
-    pub(super) async fn connect(
+    pub async fn connect(
         host: Option<&Host>,
-        from: IpAddr,
+        from: Option<IpAddr>,
         to: SocketAddr,
     ) -> io::Result<Self> {
         if let Some(host) = host {
             return host.connect(to).await.map(Self::Userspace);
         }
+        let Some(from) = from else { return TcpStream::connect(to).await.map(Self::Kernel) };
         let socket = if to.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
         socket.bind(SocketAddr::new(from, 0))?;
         socket.connect(to).await.map(Self::Kernel)
     }
 
     /// Returns the kernel socket, or `None` for the user-space TCP.
-    pub(super) const fn kernel(&self) -> Option<&TcpStream> {
+    pub const fn kernel(&self) -> Option<&TcpStream> {
         match self {
             Self::Kernel(stream) => Some(stream),
             Self::Userspace(_) => None,
@@ -53,10 +55,22 @@ impl TcpConnection {
     /// # Errors
     ///
     /// Returns an error if the user-space host has failed or the connection is gone.
-    pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
         match self {
             Self::Kernel(stream) => stream.local_addr(),
             Self::Userspace(stream) => stream.local_addr(),
+        }
+    }
+
+    /// Returns the address of the peer.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the user-space host has failed or the connection is gone.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        match self {
+            Self::Kernel(stream) => stream.peer_addr(),
+            Self::Userspace(stream) => stream.peer_addr(),
         }
     }
 
@@ -66,7 +80,7 @@ impl TcpConnection {
     /// # Errors
     ///
     /// Returns the error of `setsockopt(2)`.
-    pub(super) fn set_for_commands(&self) -> io::Result<()> {
+    pub fn set_for_commands(&self) -> io::Result<()> {
         let Self::Kernel(stream) = self else { return Ok(()) };
         stream.set_nodelay(true)?;
         os::socket::set_urgent_inline(stream, true)
@@ -74,7 +88,7 @@ impl TcpConnection {
 
     /// Returns whether the peer has closed the connection, even if earlier data has not been read
     /// yet. The user-space TCP reports the end only on reading.
-    pub(super) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         let Self::Kernel(stream) = self else { return false };
         let ends = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
         // If `poll` fails, the connection is assumed to be open.
@@ -83,7 +97,7 @@ impl TcpConnection {
 
     /// Returns whether the peer has acknowledged all written data, even if the connection has ended
     /// since. Returns `None` if the kernel does not report it, and for the user-space TCP.
-    pub(super) fn is_acknowledged(&self) -> Option<bool> {
+    pub fn is_acknowledged(&self) -> Option<bool> {
         let info = os::socket::TcpInfo::of(self.kernel()?).ok()?;
         let sent_bytes = info.bytes_sent?.saturating_sub(info.bytes_retransmitted?);
         // A reset connection drops unsent data, which was never acknowledged.
@@ -95,7 +109,7 @@ impl TcpConnection {
     /// # Errors
     ///
     /// Returns the error of the socket; [`io::ErrorKind::WouldBlock`] if the send buffer is full.
-    pub(super) fn try_write(&self, data: &[u8]) -> io::Result<usize> {
+    pub fn try_write(&self, data: &[u8]) -> io::Result<usize> {
         match self {
             Self::Kernel(stream) => stream.try_write(data),
             Self::Userspace(stream) => stream.try_write(data),

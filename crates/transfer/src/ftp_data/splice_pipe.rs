@@ -1,0 +1,128 @@
+//! A pipe through which the kernel moves received data into a file, without a copy to user space
+//! (`splice(2)`).
+
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Capacity of a pipe in bytes.
+pub const SPLICE_PIPE_BYTES: usize = 1 << 20;
+
+/// A pipe through which the kernel moves received data into a file.
+#[derive(Debug)]
+pub struct SplicePipe {
+    from: OwnedFd,
+    to: OwnedFd,
+    /// Bytes in the pipe.
+    buffered_bytes: usize,
+}
+
+impl SplicePipe {
+    /// Creates a pipe.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `pipe2(2)`.
+    pub fn new() -> io::Result<Self> {
+        let (from, to) = pipe_with(PipeFlags::CLOEXEC)?;
+        // Ignored: a smaller pipe only needs more calls.
+        _ = fcntl_setpipe_size(&to, SPLICE_PIPE_BYTES);
+        Ok(Self { from, to, buffered_bytes: 0 })
+    }
+
+    /// Moves at most `at_most` received bytes from `socket` into the pipe, which must be empty.
+    /// Returns the number of bytes; 0 at the end of the stream. Waits for data only if `waits` and
+    /// the socket blocks.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `splice(2)`.
+    pub fn fill(
+        &mut self,
+        socket: &impl AsFd,
+        at_most: usize,
+        waits: bool,
+    ) -> rustix::io::Result<usize> {
+        let flags = if waits { SpliceFlags::empty() } else { SpliceFlags::NONBLOCK };
+        let count = splice(socket, None, &self.to, None, at_most, SpliceFlags::MOVE | flags)?;
+        self.buffered_bytes = count;
+        Ok(count)
+    }
+
+    /// Moves at least one byte from the pipe into `file`, at offset `at` or at its current
+    /// position.
+    pub(crate) fn write_to(&mut self, file: &File, at: Option<u64>) -> io::Result<usize> {
+        let mut offset = at;
+        let flags = SpliceFlags::MOVE;
+        let moved_bytes =
+            splice(&self.from, None, file, offset.as_mut(), self.buffered_bytes, flags)?;
+        self.buffered_bytes = self.buffered_bytes.saturating_sub(moved_bytes);
+        Ok(moved_bytes)
+    }
+
+    /// Moves all bytes of the pipe into `file`, at its current position.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `splice(2)`, and [`ErrorKind::WriteZero`] if the file accepts no more
+    /// data.
+    pub fn drain_to(&mut self, file: &File) -> io::Result<()> {
+        while self.buffered_bytes > 0 {
+            match self.write_to(file, None) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the number of bytes in the pipe.
+    #[must_use]
+    pub const fn buffered_bytes(&self) -> usize {
+        self.buffered_bytes
+    }
+
+    /// Returns the bytes in the pipe, for a file that does not support `splice`.
+    pub(crate) fn into_bytes(self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; self.buffered_bytes];
+        File::from(self.from).read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+/// Returns whether `error` says that the file or the socket does not support `sendfile` or
+/// `splice`.
+pub(crate) const fn is_unsupported(error: Errno) -> bool {
+    matches!(error, Errno::INVAL | Errno::NOSYS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Seek, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn received_bytes_reach_the_file_through_the_pipe() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (receiver, _) = listener.accept().unwrap();
+        sender.write_all(b"content").unwrap();
+        drop(sender);
+        let fd = rustix::fs::memfd_create("file", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let mut file = File::from(fd);
+        let mut splice_pipe = SplicePipe::new().unwrap();
+        while splice_pipe.fill(&receiver, SPLICE_PIPE_BYTES, true).unwrap() > 0 {
+            splice_pipe.drain_to(&file).unwrap();
+            assert_eq!(splice_pipe.buffered_bytes(), 0);
+        }
+        file.rewind().unwrap();
+        let mut content = String::new();
+        file.read_to_string(&mut content).unwrap();
+        assert_eq!(content, "content");
+    }
+}
