@@ -9,9 +9,9 @@ use fuzz::corpus::write_seeds;
 use fuzz::script::Script;
 use libfuzzer_sys::fuzz_target;
 use protocols::telnet::{
-    ComPortCommand, Command, Decompressor, EnvironmentVariable, Event, FlowControl,
-    LinemodeMode, OptionCode, OptionSet, ServerSettings, Side, SlcFunction, SpecialCharacter,
-    Telnet, UserSettings,
+    ComPortCommand, Command, Decompressor, EnvironmentVariable, Event, FlowControl, LinemodeMode,
+    OptionCode, OptionSet, ServerSettings, Side, SlcFunction, SpecialCharacter, Telnet,
+    UserSettings,
 };
 
 const OUTPUT_LIMIT_BYTES: usize = 512;
