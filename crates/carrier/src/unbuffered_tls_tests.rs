@@ -2,11 +2,9 @@
 
 use super::*;
 use proptest::prelude::*;
-use rcgen::generate_simple_self_signed;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+use test_support::TlsFixture;
+use tokio_rustls::rustls::SupportedProtocolVersion;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
-use tokio_rustls::rustls::{RootCertStore, SupportedProtocolVersion};
 
 /// A connected client and server.
 struct Pair {
@@ -16,24 +14,9 @@ struct Pair {
 
 impl Pair {
     fn new(version: &'static SupportedProtocolVersion) -> Self {
-        let identity = generate_simple_self_signed(["host".to_owned()]).unwrap();
-        let key = PrivateKeyDer::try_from(identity.signing_key.serialize_der()).unwrap();
-        let server = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_protocol_versions(&[version])
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![identity.cert.der().clone()], key)
-            .unwrap();
-        let mut roots = RootCertStore::empty();
-        roots.add(identity.cert.der().clone()).unwrap();
-        let client = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_protocol_versions(&[version])
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let name = ServerName::try_from("host").unwrap();
-        let client = RecordLayer::client(Arc::new(client), name).unwrap();
-        Self { client, server: RecordLayer::server(Arc::new(server)).unwrap() }
+        let TlsFixture { server, client } = TlsFixture::new(version);
+        let client = RecordLayer::client(client, TlsFixture::server_name()).unwrap();
+        Self { client, server: RecordLayer::server(server).unwrap() }
     }
 
     /// Performs the handshake, with pieces of at most `piece` bytes on the wire.

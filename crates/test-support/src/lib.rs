@@ -1,5 +1,6 @@
 //! Support for the tests of all crates: the outcome "not configured", network namespaces, the logs
-//! of programs, and the third-party programs that tests run (their *peers*).
+//! of programs, a TLS server with its client, and the third-party programs that tests run (their
+//! *peers*).
 //!
 //! A test has three outcomes:
 //!
@@ -22,9 +23,11 @@ mod poll;
 mod program_log;
 mod report;
 mod root;
+mod tls_fixture;
 
 pub use network::{in_configured_network, in_new_network, ip};
 pub use poll::poll_until_timeout;
 pub use program_log::ProgramLog;
 pub use report::not_configured;
 pub use root::is_root_of_the_machine;
+pub use tls_fixture::TlsFixture;

@@ -3,74 +3,39 @@
 
 use super::*;
 use crate::ftp_data::{BlockingSocket, complete};
-use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
 use std::future::poll_fn;
 use std::io::Write;
 use std::thread;
+use test_support::TlsFixture;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tokio_rustls::rustls::crypto::ring::{Ticketer, default_provider};
-use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+use tokio_rustls::rustls::ServerConnection;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
-use tokio_rustls::rustls::{RootCertStore, ServerConnection, SupportedProtocolVersion};
-
-/// Configurations of a server, and of a client that remembers sessions.
-struct TlsFixture {
-    server: Arc<ServerConfig>,
-    client: Arc<ClientConfig>,
-}
-
-impl TlsFixture {
-    fn new(version: &'static SupportedProtocolVersion) -> Self {
-        let CertifiedKey { cert, signing_key }: CertifiedKey<KeyPair> =
-            generate_simple_self_signed(["host".to_owned()]).unwrap();
-        let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
-        let mut server = ServerConfig::builder_with_provider(Arc::new(default_provider()))
-            .with_protocol_versions(&[version])
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![cert.der().clone()], key)
-            .unwrap();
-        server.ticketer = Ticketer::new().unwrap();
-        let mut roots = RootCertStore::empty();
-        roots.add(cert.der().clone()).unwrap();
-        let client = ClientConfig::builder_with_provider(Arc::new(default_provider()))
-            .with_protocol_versions(&[version])
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        Self { server: Arc::new(server), client: Arc::new(client) }
-    }
-
-    fn connector(&self) -> TlsConnector {
-        TlsConnector::from(Arc::clone(&self.client))
-    }
-
-    async fn accept(
-        &self,
-        socket: TcpStream,
-        is_upload: bool,
-    ) -> io::Result<DataTlsStream<TcpConnection>> {
-        let socket = TcpConnection::from(socket);
-        let mut server = DataTlsStream::server(socket, Arc::clone(&self.server), is_upload)?;
-        server.handshake().await.map(|()| server)
-    }
-
-    async fn connect(&self, is_upload: bool) -> ConnectedPair {
-        let (server, client) = connected_sockets().await;
-        let handshake = self.accept(server, is_upload);
-        let connector = self.connector();
-        let (server, client) = tokio::join!(handshake, connector.connect(server_name(), client));
-        (server, client.unwrap())
-    }
-}
 
 type ConnectedPair = (io::Result<DataTlsStream<TcpConnection>>, TlsStream<TcpStream>);
 
-fn server_name() -> ServerName<'static> {
-    ServerName::try_from("host").unwrap()
+fn connector(fixture: &TlsFixture) -> TlsConnector {
+    TlsConnector::from(Arc::clone(&fixture.client))
+}
+
+async fn accept(
+    fixture: &TlsFixture,
+    socket: TcpStream,
+    is_upload: bool,
+) -> io::Result<DataTlsStream<TcpConnection>> {
+    let socket = TcpConnection::from(socket);
+    let mut server = DataTlsStream::server(socket, Arc::clone(&fixture.server), is_upload)?;
+    server.handshake().await.map(|()| server)
+}
+
+async fn connect(fixture: &TlsFixture, is_upload: bool) -> ConnectedPair {
+    let (server, client) = connected_sockets().await;
+    let handshake = accept(fixture, server, is_upload);
+    let client = connector(fixture).connect(TlsFixture::server_name(), client);
+    let (server, client) = tokio::join!(handshake, client);
+    (server, client.unwrap())
 }
 
 /// Returns the sockets of the server and of the client.
@@ -92,7 +57,7 @@ async fn receive(server: &mut DataTlsStream<TcpConnection>) -> io::Result<Vec<u8
 #[tokio::test]
 async fn tickets_are_held_until_the_end_of_an_upload() {
     let fixture = TlsFixture::new(&TLS13);
-    let (server, mut client) = fixture.connect(true).await;
+    let (server, mut client) = connect(&fixture, true).await;
     let mut server = server.unwrap();
     client.write_all(b"file").await.unwrap();
     assert_eq!(receive(&mut server).await.unwrap(), b"file");
@@ -109,15 +74,16 @@ async fn an_empty_file_may_end_in_the_same_read_as_the_handshake() {
     for version in [&TLS13, &TLS12] {
         let fixture = TlsFixture::new(version);
         // In TLS 1.2 the client sends the last flight when it resumes a session.
-        let (server, mut client) = fixture.connect(false).await;
+        let (server, mut client) = connect(&fixture, false).await;
         server.unwrap().finish().await.unwrap();
         client.read_to_end(&mut Vec::new()).await.unwrap();
         let (server, client) = connected_sockets().await;
         let close_immediately = async {
-            let mut client = fixture.connector().connect(server_name(), client).await.unwrap();
+            let mut client =
+                connector(&fixture).connect(TlsFixture::server_name(), client).await.unwrap();
             client.shutdown().await.unwrap();
         };
-        let handshake = fixture.accept(server, true);
+        let handshake = accept(&fixture, server, true);
         let (server, ()) = tokio::join!(handshake, close_immediately);
         assert!(receive(&mut server.unwrap()).await.unwrap().is_empty());
     }
@@ -126,7 +92,7 @@ async fn an_empty_file_may_end_in_the_same_read_as_the_handshake() {
 #[tokio::test]
 async fn tickets_are_not_held_during_a_download() {
     let fixture = TlsFixture::new(&TLS13);
-    let (server, mut client) = fixture.connect(false).await;
+    let (server, mut client) = connect(&fixture, false).await;
     let mut server = server.unwrap();
     server.encrypt(b"file").unwrap();
     server.flush().await.unwrap();
@@ -137,7 +103,7 @@ async fn tickets_are_not_held_during_a_download() {
 #[tokio::test]
 async fn the_last_flight_of_a_tls12_handshake_is_not_held() {
     let fixture = TlsFixture::new(&TLS12);
-    let (server, mut client) = fixture.connect(true).await;
+    let (server, mut client) = connect(&fixture, true).await;
     client.write_all(b"file").await.unwrap();
     assert_eq!(receive(&mut server.unwrap()).await.unwrap(), b"file");
 }
@@ -145,7 +111,7 @@ async fn the_last_flight_of_a_tls12_handshake_is_not_held() {
 #[tokio::test]
 async fn a_connection_closed_without_close_notify_is_truncated() {
     let fixture = TlsFixture::new(&TLS13);
-    let (server, mut client) = fixture.connect(true).await;
+    let (server, mut client) = connect(&fixture, true).await;
     let mut server = server.unwrap();
     client.write_all(b"file").await.unwrap();
     client.get_mut().0.shutdown().await.unwrap();
@@ -181,7 +147,7 @@ fn an_empty_download_may_end_in_the_same_read_as_the_handshake() {
     let server_stream = listener.accept().unwrap().0;
     let served = thread::spawn(move || serve_nothing(server_stream, server));
     let socket = BlockingSocket::Kernel(client_stream);
-    let mut tls_stream = DataTlsStream::client(socket, client, server_name()).unwrap();
+    let mut tls_stream = DataTlsStream::client(socket, client, TlsFixture::server_name()).unwrap();
     complete(tls_stream.handshake()).unwrap();
     let received = poll_fn(|context| tls_stream.poll_receive(context, 4096, &mut |_| {}));
     assert_eq!(complete(received).unwrap(), 0);
