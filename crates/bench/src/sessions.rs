@@ -37,8 +37,6 @@ const MEMORY_GOAL_KB: f64 = 100.0;
 const LOGIN_BATCH: usize = 50;
 /// Longest wait for the shells of a batch.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
-/// Environment variable that makes the server run its sessions on tokio instead of its executor.
-const TOKIO_VARIABLE: &str = "PLUMB_SESSIONS_ON_TOKIO";
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Number of sessions, and duration of the measurement.
@@ -76,9 +74,6 @@ pub(super) fn run(conditions: &Conditions, session_load: SessionLoad) -> Result<
     let mut command = Command::new(plumb()?);
     command.args(["serve", "--json", "--config"]).arg(&file);
     set_environment(&mut command);
-    if let Some(value) = env::var_os(TOKIO_VARIABLE) {
-        command.env(TOKIO_VARIABLE, value);
-    }
     let started = on_server_processor(conditions.pinning(), || start_server(command));
     fs::remove_file(&file)?;
     let (server, port) = started?;

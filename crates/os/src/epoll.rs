@@ -1,7 +1,6 @@
 //! Descriptors registered with one epoll instance, and their cached readiness.
 //!
-//! [`Poller`](crate::readiness::Poller), the loop of one session, and the
-//! [executor](crate::executor), the loop of many tasks, are built on this type.
+//! [`Poller`](crate::readiness::Poller), the loop of one session, is built on this type.
 //!
 //! Each registration has a slot. The event data of epoll contains the index of the slot and its
 //! generation: the number of earlier registrations in the slot. An event that was reported before
@@ -14,17 +13,16 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Descriptors registered with one epoll instance. Each registration has an owner of type `T`.
+/// Descriptors registered with one epoll instance.
 #[derive(Debug)]
-pub(crate) struct Epoll<T> {
+pub(crate) struct Epoll {
     epoll: OwnedFd,
-    slots: Vec<Slot<T>>,
+    slots: Vec<Slot>,
     free: Vec<usize>,
 }
 
 #[derive(Debug)]
-struct Slot<T> {
-    owner: T,
+struct Slot {
     generation: u32,
     ready: EventFlags,
     /// True for a file that does not support epoll, such as a regular file.
@@ -56,23 +54,19 @@ impl std::fmt::Debug for Events {
     }
 }
 
-impl<T: Copy> Epoll<T> {
+impl Epoll {
     pub(crate) fn new() -> Result<Self, Errno> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         Ok(Self { epoll, slots: Vec::new(), free: Vec::new() })
     }
 
     /// Returns a slot for a descriptor, which is not registered yet.
-    pub(crate) fn reserve(&mut self, owner: T) -> usize {
-        if let Some(index) = self.free.pop()
-            && let Some(slot) = self.slots.get_mut(index)
-        {
-            slot.owner = owner;
-            return index;
-        }
-        let ready = EventFlags::empty();
-        self.slots.push(Slot { owner, generation: 0, ready, is_always_ready: false });
-        self.slots.len() - 1
+    pub(crate) fn reserve(&mut self) -> usize {
+        self.free.pop().unwrap_or_else(|| {
+            let ready = EventFlags::empty();
+            self.slots.push(Slot { generation: 0, ready, is_always_ready: false });
+            self.slots.len() - 1
+        })
     }
 
     /// Makes a slot available for another descriptor.
@@ -140,16 +134,16 @@ impl<T: Copy> Epoll<T> {
         epoll::wait(&self.epoll, spare_capacity(&mut events.0), limit.as_ref()).map(drop)
     }
 
-    /// Records an event in the readiness of its descriptor, and returns the owner. Returns `None`
-    /// for an event of an earlier registration.
-    pub(crate) fn record(&mut self, event: &Event) -> Option<T> {
+    /// Records an event in the readiness of its descriptor. Ignores an event of an earlier
+    /// registration.
+    pub(crate) fn record(&mut self, event: &Event) {
         let data = event.data.u64();
-        let slot = self.slots.get_mut(usize::try_from(data >> 32).ok()?)?;
-        if u64::from(slot.generation) != data & u64::from(u32::MAX) {
-            return None;
+        let slot = usize::try_from(data >> 32).ok().and_then(|index| self.slots.get_mut(index));
+        if let Some(slot) = slot
+            && u64::from(slot.generation) == data & u64::from(u32::MAX)
+        {
+            slot.ready |= event.flags;
         }
-        slot.ready |= event.flags;
-        Some(slot.owner)
     }
 
     /// Returns the events of a descriptor since they were cleared.
@@ -174,7 +168,7 @@ impl<T: Copy> Epoll<T> {
     }
 }
 
-impl<T> AsFd for Epoll<T> {
+impl AsFd for Epoll {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }

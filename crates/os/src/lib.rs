@@ -30,8 +30,6 @@ pub mod entropy;
 #[cfg(target_os = "linux")]
 mod epoll;
 #[cfg(target_os = "linux")]
-pub mod executor;
-#[cfg(target_os = "linux")]
 pub mod fs_credentials;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub mod heap;

@@ -94,7 +94,7 @@ pub(crate) fn wait_for(
 #[derive(Debug)]
 #[cfg(target_os = "linux")]
 pub struct Poller {
-    epoll: Epoll<()>,
+    epoll: Epoll,
     /// Memory for the events of one wait.
     events: Events,
 }
@@ -139,7 +139,7 @@ impl Poller {
     /// Returns a number for a descriptor that is watched only occasionally, with
     /// [`Self::watch_once`].
     pub fn reserve(&mut self) -> usize {
-        self.epoll.reserve(())
+        self.epoll.reserve()
     }
 
     /// Watches `descriptor` once for the events `wanted`, under a number returned by
@@ -196,7 +196,7 @@ impl Poller {
     }
 
     fn add(&mut self, descriptor: BorrowedFd<'_>, flags: EventFlags) -> io::Result<usize> {
-        let number = self.epoll.reserve(());
+        let number = self.epoll.reserve();
         match self.epoll.add(number, descriptor, flags) {
             Ok(()) => {}
             Err(Errno::PERM) => self.epoll.set_always_ready(number),
@@ -357,6 +357,11 @@ impl<T: OwnsDescriptor> Registered<T> {
     /// Ends the registration and returns the owner.
     pub fn into_inner(self) -> T {
         self.0.into_inner()
+    }
+
+    /// Clears the readiness for `interest` until the next event.
+    pub fn clear_readiness(&self, interest: Interest) {
+        _ = self.0.try_io(interest, |_| io::Result::<()>::Err(io::ErrorKind::WouldBlock.into()));
     }
 }
 

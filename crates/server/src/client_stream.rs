@@ -5,7 +5,7 @@
 //! without blocking. A kernel socket is used directly and supports urgent data; the other streams
 //! have a buffer in each direction.
 
-use os::executor::{Descriptor, EventLoop};
+use os::readiness::{self, Registered};
 use os::socket;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown};
@@ -65,7 +65,7 @@ pub(super) trait ClientStream {
 /// Kernel socket.
 #[derive(Debug)]
 pub(super) struct Socket {
-    stream: Descriptor<TcpStream>,
+    stream: Registered<TcpStream>,
     is_urgent_ahead: bool,
 }
 
@@ -75,12 +75,12 @@ impl Socket {
     ///
     /// # Errors
     ///
-    /// Returns the error of `setsockopt(2)` or of the registration with `event_loop`.
-    pub(super) fn new(stream: TcpStream, event_loop: &EventLoop) -> io::Result<Self> {
+    /// Returns the error of `setsockopt(2)` or of the registration with tokio.
+    pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
         prepare(&stream)?;
         socket::set_urgent_inline(&stream, true)?;
         let interest = Interest::READABLE | Interest::WRITABLE | Interest::PRIORITY;
-        Ok(Self { stream: event_loop.register(stream, interest)?, is_urgent_ahead: false })
+        Ok(Self { stream: readiness::register(stream, interest)?, is_urgent_ahead: false })
     }
 }
 
@@ -114,7 +114,7 @@ impl ClientStream for Socket {
         if wants_read && !self.is_urgent_ahead {
             interest |= Interest::PRIORITY;
         }
-        let ready = self.stream.ready(interest).await?;
+        let ready = self.stream.ready(interest).await?.ready();
         let is_urgent = !self.is_urgent_ahead && ready.is_priority();
         if is_urgent {
             self.stream.clear_readiness(Interest::PRIORITY);

@@ -6,8 +6,7 @@
 //! program on a pseudo-terminal (`program`), or a serial console (`console`). With a user file, a
 //! login prompt comes first (`login_prompt`, `users`). Admission control limits the number of
 //! sessions and the rate of password checks (`admission`). One thread runs the listeners and
-//! everything else on tokio, except cleartext logins on kernel sockets, which run on a second
-//! thread ([`os::executor`]).
+//! all sessions on tokio.
 //!
 //! The flags and the configuration file are merged in one place (`configuration_loader`), which
 //! returns the settings of each server.

@@ -91,9 +91,11 @@ impl LoginService {
             }
             (TcpConnection::Userspace(stream), None) => self.run_in_tls(stream, peer).await,
             (TcpConnection::Kernel(stream), Some(policy)) => {
-                let upgrade = self.run_on_socket(stream.into_std()?, peer, policy).await?;
+                let stream = Socket::new(stream.into_std()?)?;
+                let console = self.console.as_ref();
+                let upgrade = run_session(stream, peer, policy, console, &self.server).await?;
                 let Some((stream, rest)) = upgrade else { return Ok(()) };
-                let stream = TcpStream::from_std(stream)?;
+                let stream = TcpStream::from_std(stream.into_stream())?;
                 self.run_in_tls(PrefixedStream { rest, stream }, peer).await
             }
             (TcpConnection::Userspace(stream), Some(policy)) => {
@@ -122,28 +124,6 @@ impl LoginService {
             BufferedStream::new(MeteredStream::new(stream, Rc::clone(server), Account::Encryption));
         // START_TLS is off inside TLS, so no stream is returned.
         run_session(stream, peer, StartTls::Off, self.console.as_ref(), server).await.map(drop)
-    }
-
-    /// Like [`run_session`], for a kernel socket. Login sessions run on the executor thread,
-    /// console sessions on the calling thread.
-    async fn run_on_socket(
-        &self,
-        stream: std::net::TcpStream,
-        peer: SocketAddr,
-        start_tls: StartTls,
-    ) -> Result<Option<(std::net::TcpStream, Vec<u8>)>> {
-        let to_stream = |(stream, rest): (Socket, Vec<u8>)| (stream.into_stream(), rest);
-        let server = &self.server;
-        let console = self.console.as_ref();
-        let Some(executor) = server.executor.as_ref().filter(|_| console.is_none()) else {
-            let stream = Socket::new(stream, &server.event_loop)?;
-            return Ok(run_session(stream, peer, start_tls, console, server).await?.map(to_stream));
-        };
-        let session = executor.run(move |server| async move {
-            let stream = Socket::new(stream, &server.event_loop)?;
-            Ok(run_session(stream, peer, start_tls, None, &server).await?.map(to_stream))
-        });
-        session.await.context("the session task ended without a result")?
     }
 }
 
@@ -189,7 +169,8 @@ async fn run_session<W: ClientStream>(
 async fn run_backend<W: ClientStream, B: SessionBackend>(
     mut session: TelnetSession<W, B>,
 ) -> Result<(SessionEnd, SessionTraffic, (W, Vec<u8>))> {
-    let ending = session.run().await?;
+    let server = session.server();
+    let ending = server.charge_future(Account::Application, session.run()).await?;
     Ok((ending, session.traffic(), session.into_stream()))
 }
 

@@ -10,19 +10,14 @@ use super::program;
 use super::users::Users;
 use anyhow::{Result, bail};
 use carrier::meters::MeterRegistry;
-use carrier::{BorrowedContext, EngineContext, Route};
+use carrier::{BorrowedContext, EngineContext};
 use net::meter::{Account, Counter};
-use os::executor::{EventLoop, Executor, WaitObserver};
 use std::cell::RefCell;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::runtime::Handle;
 
 /// Size of the read buffer, which all sessions of a thread share: they read one at a time.
 const SCRATCH_LEN: usize = 64 * 1024;
-/// Environment variable that, if set, makes all sessions run on tokio, to measure the gain of the
-/// executor.
-const TOKIO_VARIABLE: &str = "PLUMB_SESSIONS_ON_TOKIO";
 
 /// Service behind the login listeners.
 pub(crate) enum Service {
@@ -40,7 +35,6 @@ pub(crate) enum Service {
 pub(crate) struct LoginState {
     pub(crate) configuration: LoginConfiguration,
     pub(crate) service: Service,
-    pub(crate) via: Route,
     pub(crate) admission: Mutex<Admission>,
     /// Queue of password checks.
     pub(crate) checks: FairQueue,
@@ -56,7 +50,6 @@ impl LoginState {
     pub(crate) fn prepare(configuration: LoginConfiguration, flags: &Flags) -> Result<Self> {
         Ok(Self {
             service: service(&configuration)?,
-            via: flags.via.clone(),
             admission: Mutex::new(Admission::new(configuration.rules.clone())),
             checks: FairQueue::new(PASSWORD_CHECKS),
             log: flags.log(),
@@ -79,14 +72,11 @@ impl LoginState {
     }
 }
 
-/// State shared by the sessions of one thread.
+/// State shared by all sessions of the server's thread.
 pub(crate) struct LoginServer {
-    pub(crate) login_state: Arc<LoginState>,
+    pub(crate) login_state: LoginState,
     pub(crate) engine: RefCell<EngineContext>,
     pub(crate) scratch: RefCell<Vec<u8>>,
-    pub(crate) event_loop: EventLoop,
-    /// Runs cleartext logins on kernel sockets in a thread of its own.
-    pub(crate) executor: Option<Executor<Self>>,
 }
 
 impl Deref for LoginServer {
@@ -98,31 +88,15 @@ impl Deref for LoginServer {
 }
 
 impl LoginServer {
-    pub(crate) fn new(
-        login_state: Arc<LoginState>,
-        engine: EngineContext,
-        event_loop: EventLoop,
-    ) -> Self {
-        let engine = RefCell::new(engine);
-        let scratch = RefCell::new(vec![0; SCRATCH_LEN]);
-        Self { login_state, engine, scratch, event_loop, executor: None }
-    }
-
-    /// Creates the state of this thread. If cleartext logins on kernel sockets are configured, also
-    /// starts their thread.
+    /// Creates the state, with a meter that is published in `registry`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the meter cannot be created.
     pub(crate) fn open(login_state: LoginState, registry: &Arc<MeterRegistry>) -> Result<Self> {
-        let login_state = Arc::new(login_state);
-        let has_executor = login_state.via == Route::Kernel
-            && !login_state.configuration.addresses.listen.is_empty()
-            && std::env::var_os(TOKIO_VARIABLE).is_none();
-        let engine = EngineContext::published(registry, "logins")?;
-        let mut login_server = Self::new(Arc::clone(&login_state), engine, EventLoop::tokio());
-        if has_executor {
-            let engine = EngineContext::published(registry, "logins in cleartext")?;
-            let share = move |event_loop| Self::new(login_state, engine, event_loop);
-            login_server.executor = Some(Executor::start("sessions", Handle::current(), share)?);
-        }
-        Ok(login_server)
+        let engine = RefCell::new(EngineContext::published(registry, "logins")?);
+        let scratch = RefCell::new(vec![0; SCRATCH_LEN]);
+        Ok(Self { login_state, engine, scratch })
     }
 
     /// Borrows the clock, the random number generator and the meter. Must not be held across an
@@ -136,30 +110,15 @@ impl LoginServer {
         self.charge(Account::Interrupt, call)
     }
 
-    /// Counts the wakeup of a task that runs on tokio. The executor counts the wakeups of its own
-    /// tasks.
+    /// Counts the wakeup of a session.
     pub(crate) fn count_wakeup(&self) {
-        if self.event_loop.is_tokio() {
-            self.engine.borrow_mut().meter.count(Counter::Wakeups);
-        }
+        self.engine.borrow_mut().meter.count(Counter::Wakeups);
     }
 }
 
 impl Metered for LoginServer {
     fn engine_context(&self) -> &RefCell<EngineContext> {
         &self.engine
-    }
-}
-
-impl WaitObserver for LoginServer {
-    fn before_wait(&self) {
-        self.engine.borrow_mut().meter.enter(Account::Outside);
-    }
-
-    fn after_wait(&self) {
-        let meter = &mut self.engine.borrow_mut().meter;
-        meter.enter(Account::Application);
-        meter.count(Counter::Wakeups);
     }
 }
 

@@ -16,8 +16,8 @@ use super::session_end::SessionEnd;
 use super::start_tls_policy::StartTls;
 use super::telnet_client::{TYPED_MAX_LEN, TelnetClient};
 use anyhow::{Context, Result, bail};
-use os::executor::Descriptor;
 use os::pty::{ControlCharacters, OUTPUT_FLUSHED, PtyProgram};
+use os::readiness::{self, Registered};
 use os::tty::WindowSize;
 use os::utmp::Entry;
 use password_check::CheckResult;
@@ -54,7 +54,7 @@ enum Stage {
     Checking(Pin<Box<dyn Future<Output = CheckResult>>>),
     /// The answer to a wrong password is delayed until this time.
     Delayed(Instant),
-    Program(Descriptor<PtyProgram>, Option<Entry>),
+    Program(Registered<PtyProgram>, Option<Entry>),
     /// The program has ended; its last output is being sent.
     Ended(SessionEnd),
 }
@@ -70,7 +70,7 @@ pub(super) struct LoginSession {
     stage: Stage,
     /// Reports that the program accepts input again. Present only while input is queued, because a
     /// terminal reports being writable after every key.
-    writable: Option<Descriptor<OwnedFd>>,
+    writable: Option<Registered<OwnedFd>>,
     window: WindowSize,
     /// Whether the client has refused the server's ECHO.
     is_echo_refused: bool,
@@ -162,7 +162,7 @@ impl SessionBackend for LoginSession {
             self.writable = None;
         } else if self.writable.is_none() {
             let writable = program.get_ref().as_fd().try_clone_to_owned()?;
-            self.writable = Some(client.server.event_loop.register(writable, Interest::WRITABLE)?);
+            self.writable = Some(readiness::register(writable, Interest::WRITABLE)?);
         }
         Ok(())
     }
@@ -285,7 +285,7 @@ impl LoginSession {
 
     fn attach(&mut self, client: &mut TelnetClient, running: RunningProgram) -> Result<()> {
         client.server.admission().mark_authenticated(client.peer);
-        let program = client.server.event_loop.register(running.program, Interest::READABLE)?;
+        let program = readiness::register(running.program, Interest::READABLE)?;
         self.stage = Stage::Program(program, running.entry);
         self.last_input_at = Instant::now();
         self.forward_input(client)
@@ -411,7 +411,7 @@ impl LoginSession {
 
 /// Reads from the terminal once. Returns 0 on a hang-up and `None` if no data is available now. A
 /// short read marks the terminal as drained, which saves a further read that would return no data.
-fn read_terminal(program: &Descriptor<PtyProgram>, bytes: &mut [u8]) -> Result<Option<usize>> {
+fn read_terminal(program: &Registered<PtyProgram>, bytes: &mut [u8]) -> Result<Option<usize>> {
     let mut count = None;
     let read = program.try_io(Interest::READABLE, |program| {
         count = program.read(bytes)?;
@@ -428,7 +428,7 @@ fn read_terminal(program: &Descriptor<PtyProgram>, bytes: &mut [u8]) -> Result<O
 
 async fn stage_ready(
     stage: &mut Stage,
-    writable: Option<&Descriptor<OwnedFd>>,
+    writable: Option<&Registered<OwnedFd>>,
     wants_output: bool,
     has_typed: bool,
 ) -> Result<LoginWakeup> {
@@ -453,7 +453,7 @@ async fn stage_ready(
 }
 
 /// Waits until the terminal may accept input again.
-async fn terminal_writable(writable: Option<&Descriptor<OwnedFd>>) -> io::Result<()> {
+async fn terminal_writable(writable: Option<&Registered<OwnedFd>>) -> io::Result<()> {
     match writable {
         Some(writable) => writable
             .ready(Interest::WRITABLE)

@@ -18,15 +18,16 @@ use super::session_end::SessionEnd;
 use super::start_tls_policy::StartTls;
 use super::telnet_client::{SessionTraffic, TYPED_MAX_LEN, TelnetClient, earliest};
 use anyhow::{Context, Result};
-use os::executor::Timer;
 use protocols::telnet::Event;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
+use tokio::task::coop::consume_budget;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 /// Initial setting of the timer, before the back end sets its first deadline.
 const FIRST_DEADLINE: Duration = Duration::from_secs(3);
@@ -82,6 +83,11 @@ impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
         result
     }
 
+    /// Returns the server of the session.
+    pub(super) fn server(&self) -> Rc<LoginServer> {
+        Rc::clone(&self.client.server)
+    }
+
     /// Returns the number of bytes carried so far.
     pub(super) fn traffic(&self) -> SessionTraffic {
         self.client.traffic
@@ -109,7 +115,7 @@ impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
 
     async fn run_loop(&mut self) -> Result<SessionEnd> {
         let first_deadline = self.client.started_at + FIRST_DEADLINE;
-        let mut timer = self.client.server.event_loop.timer(first_deadline);
+        let mut timer = pin!(sleep_until(first_deadline));
         loop {
             if let Some(ending) = self.backend.advance(&mut self.client)? {
                 return Ok(ending);
@@ -123,8 +129,10 @@ impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
                 return Ok(ending);
             }
             let due = earliest(self.backend.deadline(&self.client), self.client.deadline());
-            timer.set_deadline(due);
-            let wake_reason = self.wait(&mut timer, due.is_some()).await?;
+            expire_by(timer.as_mut(), due);
+            // A session that is always ready must not starve the others.
+            consume_budget().await;
+            let wake_reason = self.wait(timer.as_mut(), due.is_some()).await?;
             self.client.server.count_wakeup();
             match wake_reason {
                 Woken::Client(ready) => {
@@ -148,13 +156,16 @@ impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
         }
     }
 
-    async fn wait(&mut self, timer: &mut Timer, has_deadline: bool) -> Result<Woken<B::Wakeup>> {
+    async fn wait(
+        &mut self,
+        mut timer: Pin<&mut Sleep>,
+        has_deadline: bool,
+    ) -> Result<Woken<B::Wakeup>> {
         let wants_write = self.client.has_output();
         let wants_input = self.client.wants_input();
         let polls_stream = wants_input || wants_write || self.stream.has_unsent();
         let mut client_ready = pin!(self.stream.ready(wants_input, wants_write));
         let mut backend_ready = pin!(self.backend.ready(&self.client));
-        let mut expired = pin!(timer.wait_for_expiry());
         // The client is polled first, to reduce latency, unless it sends continuously.
         let is_client_busy = self.is_client_busy;
         poll_fn(|context| {
@@ -171,7 +182,7 @@ impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
                 return Poll::Ready(woken.map(Woken::Backend));
             }
             // An expired timer stays ready, so it is not polled without a deadline.
-            if has_deadline && expired.as_mut().poll(context).is_ready() {
+            if has_deadline && timer.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Ok(Woken::Deadline));
             }
             Poll::Pending
@@ -255,6 +266,16 @@ impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
     }
 }
 
+/// Ensures that `timer` expires at `due` or earlier. A timer that is set to an earlier time is not
+/// changed, because a new setting costs more than a wakeup without need.
+fn expire_by(timer: Pin<&mut Sleep>, due: Option<Instant>) {
+    if let Some(due) = due
+        && (due < timer.deadline() || timer.is_elapsed())
+    {
+        timer.reset(due);
+    }
+}
+
 /// Returns whether an error means only that the connection is lost.
 fn is_connection_lost(error: &io::Error) -> bool {
     matches!(
@@ -267,3 +288,7 @@ fn is_connection_lost(error: &io::Error) -> bool {
             | ErrorKind::HostUnreachable
     )
 }
+
+#[cfg(test)]
+#[path = "telnet_session_tests.rs"]
+mod tests;

@@ -1,0 +1,67 @@
+//! Tests of the session loop with a client that is always ready.
+
+use super::*;
+use crate::client_stream::Read;
+use crate::configuration_loader::ConfigurationLoader;
+use crate::flags::Flags;
+use crate::login_server::LoginState;
+use crate::login_session::LoginSession;
+use carrier::meters::MeterRegistry;
+use std::cell::Cell;
+use tokio::task::{LocalSet, spawn_local, yield_now};
+
+/// Number of reads after which [`EndlessClient`] closes the connection.
+const READS_MAX: usize = 100_000;
+
+/// Client that always has NOP commands to read, and accepts all output.
+struct EndlessClient {
+    reads: Rc<Cell<usize>>,
+}
+
+impl ClientStream for EndlessClient {
+    async fn ready(&mut self, wants_read: bool, wants_write: bool) -> io::Result<Ready> {
+        Ok(Ready { can_read: wants_read, can_write: wants_write, is_urgent: false })
+    }
+
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<Option<Read>> {
+        self.reads.set(self.reads.get() + 1);
+        let is_open = self.reads.get() < READS_MAX;
+        for pair in bytes.chunks_exact_mut(2) {
+            pair.copy_from_slice(&[255, 241]);
+        }
+        let count = if is_open { bytes.len() / 2 * 2 } else { 0 };
+        Ok(Some(Read { count, ends_urgent: false }))
+    }
+
+    fn write(&mut self, bytes: &[u8], _urgent: Option<usize>) -> io::Result<Option<usize>> {
+        Ok(Some(bytes.len()))
+    }
+
+    async fn close(&mut self) {}
+}
+
+fn login_server() -> Rc<LoginServer> {
+    let mut flags = Flags::default();
+    flags.login.exec = Some(vec!["/bin/true".to_owned()]);
+    let loader = ConfigurationLoader::open(&flags).unwrap();
+    let login_state = LoginState::prepare(loader.login().unwrap(), &flags).unwrap();
+    Rc::new(LoginServer::open(login_state, &MeterRegistry::new("test")).unwrap())
+}
+
+#[test]
+fn a_client_that_is_always_ready_does_not_starve_other_tasks() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    LocalSet::new().block_on(&runtime, async {
+        let reads = Rc::new(Cell::new(0));
+        let client = EndlessClient { reads: Rc::clone(&reads) };
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        let back_end = LoginSession::new();
+        let mut session = TelnetSession::new(client, peer, login_server(), StartTls::Off, back_end);
+        let running = spawn_local(async move { session.run().await.map(drop) });
+        for _ in 0..10 {
+            yield_now().await;
+        }
+        assert!((1..READS_MAX).contains(&reads.get()), "{} reads", reads.get());
+        running.abort();
+    });
+}
