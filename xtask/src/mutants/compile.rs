@@ -47,6 +47,7 @@ fn cargo(copy: &WorkspaceCopy, arguments: &[&str]) -> Result<Output> {
         .args(arguments)
         .current_dir(&copy.root)
         .env_remove("CARGO_MANIFEST_DIR")
+        .env("CARGO_TARGET_DIR", copy.target())
         .output()
         .context("cannot run cargo")?;
     let text = String::from_utf8_lossy(&output.stderr).into_owned();

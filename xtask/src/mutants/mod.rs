@@ -153,7 +153,7 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<()> {
 /// Builds and runs the tests, and removes the mutants that do not compile.
 fn run_tests(root: &Path, options: &Options, mutants: &mut Mutants) -> Result<Results> {
     let crates = options.areas.iter().map(|area| area.crate_directory).collect();
-    let copy = WorkspaceCopy::create(root, root.join(COPY), crates, mutants)?;
+    let copy = WorkspaceCopy::create(root, root.canonicalize()?.join(COPY), crates, mutants)?;
     let mut results = Results::default();
     let mut stages: Vec<Vec<&str>> = vec![vec!["--lib"]];
     for area in &options.areas {

@@ -154,6 +154,8 @@ impl TestProgram<'_> {
         if std::env::var_os("PROPTEST_RNG_SEED").is_none() {
             command.env("PROPTEST_RNG_SEED", "573");
         }
+        // Tests that are ended leave temporary files behind.
+        command.env("TMPDIR", self.copy.temporary_directory()).env_remove("PLUMB_TEST_REPORT");
         command.env_remove(ACTIVE).env_remove(REACHED);
         command
     }

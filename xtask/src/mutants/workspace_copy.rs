@@ -15,6 +15,9 @@ pub(super) const ACTIVE: &str = "PLUMB_MUTANT";
 /// Variable with the path of the file to which the numbers of the reached mutants are appended.
 pub(super) const REACHED: &str = "PLUMB_MUTANT_REACHED";
 
+/// Directory of the copy into which cargo builds.
+const TARGET: &str = "target";
+
 /// The copy.
 #[derive(Debug)]
 pub(super) struct WorkspaceCopy {
@@ -24,6 +27,16 @@ pub(super) struct WorkspaceCopy {
 }
 
 impl WorkspaceCopy {
+    /// Returns the directory into which cargo builds.
+    pub(super) fn target(&self) -> PathBuf {
+        self.root.join(TARGET)
+    }
+
+    /// Returns the directory for temporary files of the tests.
+    pub(super) fn temporary_directory(&self) -> PathBuf {
+        self.target().join("tmp")
+    }
+
     /// Copies the sources of the workspace at `from` to `root`, where an earlier copy may exist.
     ///
     /// `crates` are the directories of the crates with `mutants`.
@@ -58,6 +71,7 @@ impl WorkspaceCopy {
             paths.push(path);
         }
         remove_others(&root, &root, &paths)?;
+        std::fs::create_dir_all(root.join(TARGET).join("tmp"))?;
         Ok(Self { root, originals })
     }
 
@@ -130,13 +144,16 @@ fn write_if_changed(path: &Path, bytes: &[u8]) -> Result<()> {
     std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Removes the Rust files below `directory` that are not among `paths`.
+/// Removes the Rust files below `directory` that are not among `paths`. Build scripts have written
+/// those in the target directory, which cargo does not restore.
 fn remove_others(root: &Path, directory: &Path, paths: &[String]) -> Result<()> {
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
         let path = entry.path();
         if entry.file_type()?.is_dir() {
-            remove_others(root, &path, paths)?;
+            if path != root.join(TARGET) {
+                remove_others(root, &path, paths)?;
+            }
             continue;
         }
         let relative = path.strip_prefix(root)?.to_string_lossy().into_owned();
@@ -145,4 +162,27 @@ fn remove_others(root: &Path, directory: &Path, paths: &[String]) -> Result<()> 
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn only_sources_of_the_workspace_that_no_longer_exist_are_removed() {
+        let name = format!("plumb-workspace-copy-{}", std::process::id());
+        let root = std::env::temp_dir().join(name);
+        let generated = root.join("target/debug/build/out");
+        fs::create_dir_all(&generated).unwrap();
+        fs::create_dir_all(root.join("src")).unwrap();
+        let files = ["target/debug/build/out/private.rs", "src/kept.rs", "src/old.rs", "src/text"];
+        for file in files {
+            fs::write(root.join(file), "").unwrap();
+        }
+        remove_others(&root, &root, &["src/kept.rs".to_owned()]).unwrap();
+        let present: Vec<_> = files.into_iter().filter(|file| root.join(file).exists()).collect();
+        fs::remove_dir_all(&root).unwrap();
+        assert_eq!(present, ["target/debug/build/out/private.rs", "src/kept.rs", "src/text"]);
+    }
 }
