@@ -46,9 +46,9 @@ The copy gets the time of the source.
 The --include and --exclude rules are read from left to right, and the last rule that matches a \
 name decides. Names that match no rule are mirrored, unless the first rule is --include. A glob \
 without a slash is compared with the last component of a name. A glob with a slash is compared \
-with the whole name below the directory. A glob that ends with a slash matches directories only. \
-Excluded names and the directories that contain them are not deleted. If the first rule is \
---include, no directory is deleted. Links and devices are skipped on both hosts.";
+with the whole name below the directory. A glob that ends with a slash matches directories with \
+all their contents. Excluded names and the directories that contain them are not deleted. If the \
+first rule is --include, no directory is deleted. Links and devices are skipped on both hosts.";
 
 /// Maximum number of entries in a local directory.
 const ENTRIES_MAX: usize = 1_000_000;
