@@ -50,6 +50,8 @@ pub async fn connect(
 pub(super) struct Race {
     waiting: VecDeque<SocketAddr>,
     attempts: JoinSet<(SocketAddr, io::Result<TcpStream>)>,
+    /// Addresses of `attempts`, in the order in which the attempts started.
+    in_progress: Vec<SocketAddr>,
     failures: Failures,
     /// First local error of an attempt.
     error: Option<anyhow::Error>,
@@ -59,7 +61,13 @@ impl Race {
     /// Creates a race to `addresses`, the most preferred first.
     pub(super) fn new(addresses: &[SocketAddr]) -> Self {
         let waiting = interleaved(addresses).into();
-        Self { waiting, attempts: JoinSet::new(), failures: Failures::default(), error: None }
+        Self {
+            waiting,
+            attempts: JoinSet::new(),
+            in_progress: Vec::new(),
+            failures: Failures::default(),
+            error: None,
+        }
     }
 
     /// Runs until a connection is open, all attempts have failed or `timeout` has passed.
@@ -70,7 +78,6 @@ impl Race {
     pub(super) async fn run(mut self, timeout: Duration) -> Result<RaceResult> {
         let expires_at = Instant::now() + timeout;
         let mut next_at = Instant::now();
-        let mut first_address = self.waiting.front().copied();
         loop {
             if self.attempts.is_empty() && self.waiting.is_empty() {
                 return self.into_failure();
@@ -84,16 +91,10 @@ impl Race {
                     next_at = Instant::now();
                 }
                 () = sleep_until(expires_at) => {
-                    // No attempt that is still in progress was answered in time.
-                    if let Some(address) = first_address {
-                        self.failures.add(Outcome::TimedOut, address);
-                    }
+                    self.expire();
                     return self.into_failure();
                 }
                 () = sleep_until(next_at), if !self.waiting.is_empty() => {
-                    if self.attempts.is_empty() {
-                        first_address = self.waiting.front().copied();
-                    }
                     self.begin_attempt();
                     next_at = Instant::now() + ATTEMPT_DELAY;
                 }
@@ -103,6 +104,7 @@ impl Race {
 
     fn begin_attempt(&mut self) {
         let Some(address) = self.waiting.pop_front() else { return };
+        self.in_progress.push(address);
         self.attempts.spawn(async move { (address, TcpStream::connect(address).await) });
     }
 
@@ -111,12 +113,21 @@ impl Race {
         ended: Result<(SocketAddr, io::Result<TcpStream>), JoinError>,
     ) -> Result<Option<RaceResult>> {
         let (address, connected) = ended?;
+        self.in_progress.retain(|other| *other != address);
         match connected.map_err(outcome_of) {
             Ok(stream) => return Ok(Some(RaceResult::Connected(stream, address))),
             Err(Ok(outcome)) => self.failures.add(outcome, address),
             Err(Err(error)) => _ = self.error.get_or_insert(error),
         }
         Ok(None)
+    }
+
+    /// Records that the earliest attempt in progress was not answered in time; without an attempt,
+    /// the next address.
+    fn expire(&mut self) {
+        if let Some(address) = self.in_progress.first().or(self.waiting.front()) {
+            self.failures.add(Outcome::TimedOut, *address);
+        }
     }
 
     fn into_failure(self) -> Result<RaceResult> {
@@ -163,6 +174,20 @@ mod tests {
         let order = interleaved(&[v6(1), v6(2), v6(3), v4(1), v4(2)]);
         assert_eq!(order, [v6(1), v4(1), v6(2), v4(2), v6(3)]);
         assert_eq!(interleaved(&[v4(1), v4(2), v6(1)]), [v4(1), v6(1), v4(2)]);
+    }
+
+    #[test]
+    fn a_timeout_names_the_address_that_has_not_answered() {
+        let mut race = Race::new(&[]);
+        race.in_progress = vec![v6(1), v4(1)];
+        let local = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        assert!(race.end_attempt(Ok((v6(1), Err(local)))).unwrap().is_none());
+        race.expire();
+        let result = race.into_failure().unwrap();
+        assert!(
+            matches!(result, RaceResult::Failed(Outcome::TimedOut, at) if at == v4(1)),
+            "{result:?}"
+        );
     }
 
     proptest! {

@@ -1,5 +1,7 @@
 //! Command line: one definition for the parser, the help and the manual pages.
 
+use crate::manual::ManualPage;
+use crate::manual::entries::{CONFIGURATION, HOME, JOURNAL, KNOWN_HOSTS, RUNTIME, STATE, STORE};
 use crate::{demo, exit, files, lab, login, manual, measure, meters, replay, serve, stats};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -67,6 +69,59 @@ enum Command {
     Manual(manual::Arguments),
 }
 
+/// Manual pages of the program and of its commands, in the order of the help.
+pub(crate) const PAGES: &[&ManualPage] = &[
+    &PROGRAM_PAGE,
+    &login::PAGE,
+    &replay::PAGE,
+    &files::GET_PAGE,
+    &files::PUT_PAGE,
+    &files::LIST_PAGE,
+    &files::CAT_PAGE,
+    &files::REMOVE_PAGE,
+    &files::MAKE_DIRECTORY_PAGE,
+    &files::MOVE_PAGE,
+    &files::MIRROR_PAGE,
+    &files::MAIL_PAGE,
+    &files::SHELL_PAGE,
+    &measure::PAGE,
+    &meters::PAGE,
+    &stats::PAGE,
+    &serve::PAGE,
+    &lab::PAGE,
+    &demo::PAGE,
+    &manual::PAGE,
+];
+
+/// Returns the manual page of the command `name`.
+fn page(name: &str) -> Option<&'static ManualPage> {
+    PAGES.iter().copied().find(|page| page.command == name)
+}
+
+/// Manual page of the program.
+const PROGRAM_PAGE: ManualPage = ManualPage {
+    command: "plumb",
+    examples: &[
+        "plumb login mit-multics",
+        "plumb measure host",
+        "plumb get ftp://ftp.example.net/pub/README",
+        "plumb serve --ftp --root /srv/ftp",
+        "plumb demo",
+    ],
+    notes: &[],
+    exit_status: &[
+        (0, "Success; for a login, either side closed the session"),
+        (1, "Remote host unknown, unreachable, refused or reset the connection, or timed out"),
+        (2, "Invalid arguments"),
+        (3, "Nothing measured, or interrupted"),
+        (4, "Local error: permission denied, no such device, disk full"),
+        (5, "A script timed out waiting for a match; a script can set another code"),
+    ],
+    environment: &[&[STATE, RUNTIME, HOME]],
+    files: &[KNOWN_HOSTS, JOURNAL, STORE, CONFIGURATION],
+    see_also: &["login", "get", "put", "ftp", "measure", "meters", "stats", "serve"],
+};
+
 /// Returns the definition of the arguments.
 pub(crate) fn command() -> clap::Command {
     Arguments::command()
@@ -80,7 +135,7 @@ const NARROW_COLUMNS: usize = 60;
 fn command_with_help(columns: usize) -> clap::Command {
     let with_help = |command: clap::Command| {
         let command = command.next_line_help(columns < NARROW_COLUMNS);
-        match manual::page(command.get_name()) {
+        match page(command.get_name()) {
             Some(page) => command.after_help(page.short_help()).after_long_help(page.long_help()),
             None => command,
         }
@@ -120,7 +175,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
-        Command::Manual(arguments) => manual::run(&arguments, command()),
+        Command::Manual(arguments) => manual::run(&arguments, PAGES, command()),
     })
 }
 
@@ -212,7 +267,7 @@ mod tests {
         let program = command();
         let commands = program.get_subcommands().map(clap::Command::get_name);
         for name in commands.chain(["plumb"]) {
-            let help = manual::page(name).unwrap().short_help();
+            let help = page(name).unwrap().short_help();
             for example in help.lines().skip(1) {
                 for words in commands_of(example) {
                     let words = words.iter().skip_while(|word| word.contains('='));

@@ -11,8 +11,8 @@ use super::login_configuration::LoginConfiguration;
 use super::metrics::{self, EndpointSettings};
 use super::shared_settings::SharedSettings;
 use super::tftp::TftpSettings;
-use super::toml_file::TomlFile;
 use anyhow::Result;
+use toml_file::TomlFile;
 
 /// Flags and configuration file, from which the settings of each server are taken.
 #[derive(Clone, Debug)]

@@ -8,7 +8,6 @@
 //!
 //! The file belongs to the user that runs the server; a file accessible to others is rejected.
 
-use super::toml_file::{self, TomlFile};
 use anyhow::{Context, Result, bail};
 use argon2::password_hash::phc::PasswordHash;
 use argon2::{Argon2, PasswordHasher, PasswordVerifier};
@@ -16,6 +15,7 @@ use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use toml_file::TomlFile;
 
 /// Entry of one user.
 pub(super) trait UserEntry: Clone + DeserializeOwned {

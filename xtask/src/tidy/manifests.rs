@@ -19,8 +19,9 @@ const CRATES: &[(&str, &[&str])] = &[
     ("os", &["net"]),
     ("control", &["net", "os"]),
     ("carrier", &["net", "os"]),
+    ("toml-file", &[]),
     ("transfer", &["net", "protocols", "os", "carrier", "records"]),
-    ("server", &["net", "protocols", "os", "carrier", "transfer", "records"]),
+    ("server", &["net", "protocols", "os", "carrier", "transfer", "records", "toml-file"]),
     ("simulator", &["net"]),
     ("laboratory", &["net", "protocols", "os", "control", "records", "report", "simulator"]),
     (
@@ -33,6 +34,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "control",
             "transfer",
             "server",
+            "toml-file",
             "records",
             "report",
             "simulator",

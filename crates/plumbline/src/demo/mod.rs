@@ -13,6 +13,8 @@ mod remote_station;
 use self::laboratory::Laboratory;
 use crate::exit::{self, Failure, print_error};
 use crate::heading;
+use crate::manual::ManualPage;
+use crate::manual::entries::REPORT_VARIABLES;
 use crate::measure::{
     Carrier, Circumstances, Interrupts, MeasureSession, ProgressLine, Prompts, SessionParameters,
     SessionResults, measurement, style, waterfall,
@@ -37,6 +39,25 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
+
+/// Manual page of `plumb demo`.
+pub(crate) const PAGE: ManualPage = ManualPage {
+    command: "demo",
+    examples: &["plumb demo", "plumb demo --html report.html"],
+    notes: &[],
+    exit_status: &[
+        (0, "Success"),
+        (2, "Invalid arguments"),
+        (3, "Interrupted"),
+        (4, "Local error, such as no Telnet server on this machine"),
+    ],
+    environment: &[
+        &[("PATH", "Directories of Telnet servers, besides /usr/sbin, /sbin, /usr/bin and /bin")],
+        REPORT_VARIABLES,
+    ],
+    files: &[&[("plumbline-report.html", "Report, in the current directory")]],
+    see_also: &["login", "measure", "lab"],
+};
 
 /// Arguments of `plumb demo`.
 #[derive(Debug, clap::Args)]

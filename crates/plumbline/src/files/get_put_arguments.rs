@@ -3,6 +3,11 @@
 use super::ftp::{ConnectionOptions, TransferArguments};
 use super::location::Location;
 use crate::heading;
+use crate::manual::ManualPage;
+use crate::manual::entries::{
+    CONFIGURATION, CONFIGURATION_VARIABLE, FILE_VARIABLES, JOURNAL, KNOWN_HOSTS, METERS, NETRC,
+    QUOTES,
+};
 use anyhow::{Context, bail};
 use std::path::PathBuf;
 
@@ -22,6 +27,50 @@ Upload files by FTP or TFTP.
 '-' is the standard input. If the URL has no name, or its name ends with '/', the name of the \
 local file is appended. By FTP, the remote file gets the time of the local file if the server \
 supports setting times.";
+
+/// Manual page of `plumb get`.
+pub(crate) const GET_PAGE: ManualPage = ManualPage {
+    command: "get",
+    examples: &[
+        "plumb get ftp://ftp.example.net/pub/README",
+        "plumb get 'ftpes://me@example.net/logs/*.gz' -o logs",
+        "plumb get -r -j 4 ftp://example.net/pub/tree .",
+        "plumb get --store c36 ftp://example.net/system.exe",
+        "plumb get 'tftp://10.0.0.1/motd;mode=netascii' -",
+    ],
+    notes: &[QUOTES],
+    exit_status: &[
+        (0, "Downloaded"),
+        (1, "The remote host is unreachable, has no such file, refused or timed out"),
+        (2, "Invalid arguments"),
+        (3, "Interrupted"),
+        (4, "Local error: the file cannot be written, or permission denied"),
+    ],
+    environment: &[FILE_VARIABLES, CONFIGURATION_VARIABLE],
+    files: &[NETRC, CONFIGURATION, KNOWN_HOSTS, JOURNAL, METERS],
+    see_also: &["put", "mirror", "ftp", "stats"],
+};
+
+/// Manual page of `plumb put`.
+pub(crate) const PUT_PAGE: ManualPage = ManualPage {
+    command: "put",
+    examples: &[
+        "plumb put -c image.iso ftpes://me@example.net/images/",
+        "plumb put backup.cfg tftp://10.0.0.1/",
+        "date | plumb put - 'tftp://10.0.0.1/date;mode=netascii'",
+    ],
+    notes: &[QUOTES],
+    exit_status: &[
+        (0, "Uploaded"),
+        (1, "The remote host is unreachable, refused or timed out"),
+        (2, "Invalid arguments"),
+        (3, "Interrupted"),
+        (4, "Local error: the file cannot be read, or permission denied"),
+    ],
+    environment: &[FILE_VARIABLES, CONFIGURATION_VARIABLE],
+    files: &[NETRC, CONFIGURATION, KNOWN_HOSTS, JOURNAL, METERS],
+    see_also: &["get", "mirror", "ftp", "stats"],
+};
 
 /// Arguments of `plumb get`.
 #[derive(Debug, clap::Args)]

@@ -14,9 +14,9 @@ use super::representation::{RequestedType, parse_requested_type, parse_word_form
 use anyhow::{Context, Result, bail};
 use protocols::ftp::{ByteSize, Type, WordFormat};
 use serde::Deserialize;
-use server::TomlFile;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use toml_file::TomlFile;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]

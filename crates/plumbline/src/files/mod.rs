@@ -13,9 +13,10 @@ mod representation;
 
 pub(crate) use ftp::account::credentials;
 pub(crate) use ftp::{
-    Cat, FtpShell, List, MAIL_ABOUT, MIRROR_ABOUT, Mail, MakeDirectory, Mirror, Move, Remove,
-    SHELL_ABOUT, cat, list, mail, make_directory, mirror, move_file, remove, shell,
+    CAT_PAGE, Cat, FtpShell, LIST_PAGE, List, MAIL_ABOUT, MAIL_PAGE, MAKE_DIRECTORY_PAGE,
+    MIRROR_ABOUT, MIRROR_PAGE, MOVE_PAGE, Mail, MakeDirectory, Mirror, Move, REMOVE_PAGE, Remove,
+    SHELL_ABOUT, SHELL_PAGE, cat, list, mail, make_directory, mirror, move_file, remove, shell,
 };
 pub(crate) use get_put::{get, put};
-pub(crate) use get_put_arguments::{GET_ABOUT, Get, PUT_ABOUT, Put};
+pub(crate) use get_put_arguments::{GET_ABOUT, GET_PAGE, Get, PUT_ABOUT, PUT_PAGE, Put};
 pub(crate) use progress::print_message;

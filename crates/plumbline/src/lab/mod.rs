@@ -7,6 +7,8 @@ mod tun_session;
 
 use crate::exit::{self, Failure};
 use crate::heading;
+use crate::manual::ManualPage;
+use crate::manual::entries::{COLUMNS, HOME, JOURNAL, STATE, STORE};
 use crate::measure::ProgressLine;
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
@@ -23,6 +25,27 @@ use transfer::recorder::records_directory;
 
 /// File of the running program.
 const PROGRAM: &str = "/proc/self/exe";
+
+/// Manual page of `plumb lab`.
+pub(crate) const PAGE: ManualPage = ManualPage {
+    command: "lab",
+    examples: &[
+        "plumb lab tm233",
+        "plumb lab tm233 --print-scenario > mine.toml",
+        "plumb lab tm233 --scenario mine.toml --json",
+        "plumb lab rfc573 --print-scenario | grep -A 3 strata",
+    ],
+    notes: &[],
+    exit_status: &[
+        (0, "Success"),
+        (2, "Invalid arguments or scenario"),
+        (3, "An experiment stalled"),
+        (4, "The scenario cannot be read"),
+    ],
+    environment: &[&[COLUMNS, STATE, HOME]],
+    files: &[JOURNAL, STORE],
+    see_also: &["demo", "stats"],
+};
 
 /// Arguments of `plumb lab`.
 #[derive(Debug, clap::Args)]

@@ -7,6 +7,8 @@ use super::session_settings::{
 };
 use crate::address_families::AddressFamilyOptions;
 use crate::heading;
+use crate::manual::entries::{KNOWN_HOSTS, LOGIN_VARIABLES, METERS, TERMINAL_VARIABLES};
+use crate::manual::{ManualNote, ManualPage};
 use crate::terminal_filter::TerminalFilter;
 use carrier::{self, Route};
 use carrier::{Destination, LoginScheme};
@@ -14,6 +16,48 @@ use clap::ArgGroup;
 use net::time::Duration;
 use protocols::telnet::EndOfLine;
 use std::path::PathBuf;
+
+/// Manual page of `plumb login`.
+pub(crate) const PAGE: ManualPage = ManualPage {
+    command: "login",
+    examples: &[
+        "plumb login mit-multics",
+        "plumb login telnets://bbs.example.org",
+        "plumb login 'serial:/dev/ttyUSB0?baud=115200'",
+        "plumb login --via 'tun:plumb0?address=10.0.0.2' 10.0.0.1",
+        "PASSWORD=secret plumb login --env PASSWORD --script nightly.txt host",
+    ],
+    notes: &[ManualNote::Code(
+        "Script",
+        "text",
+        "timeout 20\n\
+         expect /login: $/\n\
+         send \"mike\\r\"\n\
+         expect /[Pp]assword:/\n\
+         send \"${PASSWORD}\\r\"\n\
+         if /Last login: (.*)/ timeout 3\n\
+         say \"was here: ${1}\"\n\
+         end\n\
+         on failure exit 9\n\
+         expect /\\$ $/\n\
+         send \"exit\\r\"\n\
+         expect end",
+    )],
+    exit_status: &[
+        (0, "The session was closed"),
+        (1, "Remote host unknown, unreachable, refused or reset the connection, or timed out"),
+        (2, "Invalid arguments"),
+        (4, "Local error, such as permission denied"),
+        (5, "A script timed out waiting for a match; a script can set another code"),
+    ],
+    environment: &[LOGIN_VARIABLES, TERMINAL_VARIABLES],
+    files: &[
+        KNOWN_HOSTS,
+        METERS,
+        &[("/etc/machine-id", "Machine ID from which tap and packet derive their addresses")],
+    ],
+    see_also: &["replay", "measure", "meters", "serve"],
+};
 
 /// Arguments of `plumb login`.
 #[derive(Debug, clap::Args)]

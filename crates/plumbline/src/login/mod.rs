@@ -26,7 +26,7 @@ mod status_page;
 mod terminal_input;
 mod typing;
 
-pub(crate) use arguments::{ABOUT, Arguments};
+pub(crate) use arguments::{ABOUT, Arguments, PAGE};
 pub(crate) use connect::run;
 
 /// Prints a message on stderr.

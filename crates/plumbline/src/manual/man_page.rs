@@ -3,7 +3,7 @@
 //! `clap_mangen` renders the sections up to the options. The remaining sections come from the table
 //! of pages.
 
-use super::pages::{Note, PROGRAM, Page};
+use super::page::{ManualNote, ManualPage, PROGRAM};
 use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, italic, roman};
@@ -14,7 +14,7 @@ use std::io;
 /// # Errors
 ///
 /// Returns an error if `clap_mangen` cannot write.
-pub(super) fn render(page: &Page, command: &Command) -> io::Result<String> {
+pub(super) fn render(page: &ManualPage, command: &Command) -> io::Result<String> {
     let source = concat!("plumbline ", env!("CARGO_PKG_VERSION"));
     let man = Man::new(command.clone()).source(source).manual("User Commands");
     let mut text = Vec::new();
@@ -35,7 +35,7 @@ pub(super) fn render(page: &Page, command: &Command) -> io::Result<String> {
 }
 
 /// Returns the sections after the options.
-fn sections(page: &Page) -> Roff {
+fn sections(page: &ManualPage) -> Roff {
     let mut roff = Roff::new();
     roff.control("SH", ["EXIT STATUS"]);
     for (code, meaning) in page.exit_status {
@@ -51,14 +51,14 @@ fn sections(page: &Page) -> Roff {
     }
     for note in page.notes {
         match note {
-            Note::Text(title, paragraphs) => {
+            ManualNote::Text(title, paragraphs) => {
                 roff.control("SH", [title.to_uppercase().as_str()]);
                 for paragraph in paragraphs.split("\n\n") {
                     roff.control("PP", []);
                     roff.text([roman(paragraph)]);
                 }
             }
-            Note::Code(title, _, lines) => {
+            ManualNote::Code(title, _, lines) => {
                 roff.control("SH", [title.to_uppercase().as_str()]);
                 add_code(&mut roff, lines.lines());
             }

@@ -1,6 +1,6 @@
 //! Markdown page of a command, for docs/commands.
 
-use super::pages::{ManualEntry, Note, PROGRAM, Page};
+use super::page::{ManualEntry, ManualNote, ManualPage, PROGRAM};
 use clap::{Arg, Command};
 use report::table::wrap;
 
@@ -12,7 +12,7 @@ const LEADING_PUNCTUATION: &[char] = &['(', '"', '\'', '['];
 const TRAILING_PUNCTUATION: &[char] = &['.', ',', ';', ':', ')', '"', '\''];
 
 /// Renders the page of `command`.
-pub(super) fn render(page: &Page, command: &Command) -> String {
+pub(super) fn render(page: &ManualPage, command: &Command) -> String {
     let name = page.command;
     let mut text =
         format!("<!-- Generated: see crates/plumbline/src/manual. -->\n\n# {PROGRAM} {name}\n\n");
@@ -25,11 +25,11 @@ pub(super) fn render(page: &Page, command: &Command) -> String {
     write_options(&mut text, command);
     for note in page.notes {
         match note {
-            Note::Text(title, content) => {
+            ManualNote::Text(title, content) => {
                 text += &format!("## {title}\n\n");
                 write_paragraphs(&mut text, content, "");
             }
-            Note::Code(title, language, lines) => {
+            ManualNote::Code(title, language, lines) => {
                 text += &format!("## {title}\n\n");
                 write_fence(&mut text, language, lines.lines());
             }

@@ -1,16 +1,17 @@
 //! `plumb manual`: generates the manual pages and shell completions from the definition of the
-//! arguments and the table of pages.
+//! arguments and the page of each command.
 
+pub(crate) mod entries;
 mod man_page;
 mod markdown;
-mod pages;
+mod page;
 
 use crate::exit::{self, Failure};
 use anyhow::{Context, Result};
 use clap::Command;
 use clap_complete::Shell;
-pub(crate) use pages::page;
-use pages::{PAGES, PROGRAM, Page};
+use page::PROGRAM;
+pub(crate) use page::{ManualNote, ManualPage};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +22,23 @@ Generate manual pages and shell completions.
 The manual pages are written to the subdirectory man1, so that man -M finds them, and the \
 completions to the directory itself: plumb.bash, plumb.fish and _plumb, which is for a directory \
 of zsh's fpath.";
+
+/// Manual page of `plumb manual`.
+pub(crate) const PAGE: ManualPage = ManualPage {
+    command: "manual",
+    examples: &["plumb manual ~/.local/share/plumb", "man -M ~/.local/share/plumb plumb-login"],
+    notes: &[],
+    exit_status: &[(0, "Success"), (2, "Invalid arguments"), (4, "The files cannot be written")],
+    environment: &[],
+    files: &[&[
+        ("man1/plumb.1, man1/plumb-login.1, ...", "Manual pages, in the directory"),
+        ("plumb.bash, _plumb, plumb.fish", "Completions for bash, zsh and fish, in the directory"),
+    ]],
+    see_also: &[],
+};
+
+/// Pages of all commands, in the order of the help.
+type ManualPages = &'static [&'static ManualPage];
 
 /// Arguments of `plumb manual`.
 #[derive(Debug, clap::Args)]
@@ -34,10 +52,10 @@ pub(crate) struct Arguments {
 }
 
 /// Writes the pages and the completions for `command`.
-pub(crate) fn run(arguments: &Arguments, command: Command) -> exit::Result {
+pub(crate) fn run(arguments: &Arguments, pages: ManualPages, command: Command) -> exit::Result {
     let write_result = match arguments.markdown {
-        true => write_markdown(&arguments.directory, command),
-        false => write_all(&arguments.directory, command),
+        true => write_markdown(&arguments.directory, pages, command),
+        false => write_all(&arguments.directory, pages, command),
     };
     write_result.map_err(|error| {
         exit::print_error(&error);
@@ -45,13 +63,13 @@ pub(crate) fn run(arguments: &Arguments, command: Command) -> exit::Result {
     })
 }
 
-fn write_all(directory: &Path, command: Command) -> Result<()> {
+fn write_all(directory: &Path, pages: ManualPages, command: Command) -> Result<()> {
     let manual = directory.join("man1");
     create(&manual)?;
     write_completions(directory, command.clone())
         .with_context(|| format!("cannot write the completions to {}", directory.display()))?;
     let program = build(command);
-    for (page, command) in pages_of(&program) {
+    for (page, command) in with_definitions(pages, &program) {
         let name = match page.command {
             PROGRAM => format!("{PROGRAM}.1"),
             name => format!("{PROGRAM}-{name}.1"),
@@ -63,19 +81,20 @@ fn write_all(directory: &Path, command: Command) -> Result<()> {
     Ok(())
 }
 
-fn write_markdown(directory: &Path, command: Command) -> Result<()> {
+fn write_markdown(directory: &Path, pages: ManualPages, command: Command) -> Result<()> {
     create(directory)?;
-    for (name, text) in markdown_pages(command) {
+    for (name, text) in markdown_pages(pages, command) {
         write(&directory.join(name), &text)?;
     }
     Ok(())
 }
 
 /// Returns the name and the text of each page in docs/commands.
-fn markdown_pages(command: Command) -> Vec<(String, String)> {
+fn markdown_pages(pages: ManualPages, command: Command) -> Vec<(String, String)> {
     let program = build(command);
     let mut texts = Vec::new();
-    for (page, command) in pages_of(&program).filter(|(page, _)| page.command != PROGRAM) {
+    let pages = with_definitions(pages, &program);
+    for (page, command) in pages.filter(|(page, _)| page.command != PROGRAM) {
         texts.push((format!("{}.md", page.command), markdown::render(page, command)));
     }
     texts
@@ -89,8 +108,11 @@ fn build(command: Command) -> Command {
 }
 
 /// Returns each page with the definition of its command.
-fn pages_of(program: &Command) -> impl Iterator<Item = (&'static Page, &Command)> {
-    PAGES.iter().filter_map(move |page| {
+fn with_definitions(
+    pages: ManualPages,
+    program: &Command,
+) -> impl Iterator<Item = (&'static ManualPage, &Command)> {
+    pages.iter().copied().filter_map(move |page| {
         let command = match page.command {
             PROGRAM => Some(program),
             name => program.find_subcommand(name),
@@ -133,6 +155,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::PAGES;
     use std::collections::BTreeSet;
 
     const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands");
@@ -159,7 +182,7 @@ mod tests {
     #[test]
     fn manual_pages_have_their_sections_and_there_is_none_for_help() {
         let directory = std::env::temp_dir().join(format!("plumb-manual-{}", std::process::id()));
-        write_all(&directory, crate::cli::command()).unwrap();
+        write_all(&directory, PAGES, crate::cli::command()).unwrap();
         let entries = fs::read_dir(directory.join("man1")).unwrap();
         let names: BTreeSet<String> =
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -186,13 +209,13 @@ mod tests {
 
     #[test]
     fn the_pages_in_docs_commands_are_generated() {
-        let pages = markdown_pages(crate::cli::command());
+        let pages = markdown_pages(PAGES, crate::cli::command());
         for (name, text) in &pages {
             let long_line = text.lines().find(|line| line.chars().count() > 120);
             assert_eq!(long_line, None, "{name}");
         }
         if std::env::var_os("PLUMB_UPDATE_DOCS").is_some_and(|value| value == "1") {
-            write_markdown(Path::new(DOCS), crate::cli::command()).unwrap();
+            write_markdown(Path::new(DOCS), PAGES, crate::cli::command()).unwrap();
         }
         let remedy = "regenerate the pages with PLUMB_UPDATE_DOCS=1 cargo test -p plumbline \
                       the_pages_in_docs_commands";

@@ -4,6 +4,8 @@ use super::schedule::{Schedule, duration, large_size, size};
 use super::target::{LoginTarget, MeasureTarget};
 use crate::address_families::AddressFamilyOptions;
 use crate::heading;
+use crate::manual::ManualPage;
+use crate::manual::entries::{KNOWN_HOSTS, LOGIN_VARIABLES, METERS, NETRC, REPORT_VARIABLES};
 use anyhow::{Result, bail};
 use carrier::{self, Route};
 use net::time::Duration;
@@ -23,6 +25,37 @@ session. For a running plumb, it reports the activity of the process from its me
 The report also has the six metrics of RFC 573: rate, response, processor time, failures to \
 connect, availability and accuracy. Failures to connect and availability need more than one try \
 (--tries, --for). Accuracy needs a known pattern (--pattern).";
+
+/// Manual page of `plumb measure`.
+pub(crate) const PAGE: ManualPage = ManualPage {
+    command: "measure",
+    examples: &[
+        "plumb measure host",
+        "plumb measure --user me --html report.html telnets://host",
+        "plumb measure --bytes 4M --estimate 10G ftp://ftp.example.net/pub/image.iso",
+        "plumb measure --pattern 'serial:/dev/ttyUSB0?baud=115200'",
+        "plumb measure --every 60s --for 1h --json host",
+    ],
+    notes: &[],
+    exit_status: &[
+        (0, "Measured"),
+        (1, "Remote host unknown, unreachable, refused or reset the connection, or timed out"),
+        (2, "Invalid arguments"),
+        (3, "Nothing measured, or interrupted"),
+        (4, "Local error, such as permission denied"),
+    ],
+    environment: &[
+        &[
+            ("PLUMB_PASSWORD", "Password of --user at a login prompt"),
+            ("PLUMB_FTP_PASSWORD", "Password for the FTP server, if the URL has none"),
+            ("NETRC", "File with user names and passwords [default: ~/.netrc]"),
+        ],
+        LOGIN_VARIABLES,
+        REPORT_VARIABLES,
+    ],
+    files: &[NETRC, KNOWN_HOSTS, METERS],
+    see_also: &["login", "get", "meters", "demo"],
+};
 
 /// Arguments of `plumb measure`.
 #[derive(Debug, clap::Args)]

@@ -43,7 +43,7 @@ mod target;
 mod timestamps;
 mod transfers;
 
-pub(crate) use arguments::{ABOUT, Arguments};
+pub(crate) use arguments::{ABOUT, Arguments, PAGE};
 pub(crate) use circumstances::{Carrier, Circumstances};
 pub(crate) use interrupt::Interrupts;
 pub(crate) use login_session::{Login, MeasureSession, SessionParameters, SessionResults};

@@ -5,6 +5,8 @@ mod meter_table;
 
 use crate::exit::{self, Failure};
 use crate::heading;
+use crate::manual::ManualPage;
+use crate::manual::entries::{COLUMNS, METERS, RUNTIME};
 use anyhow::{Context, Result, anyhow};
 use carrier::meters::{MeterReport, request_process_report, request_report, running_processes};
 use records::format::duration;
@@ -28,6 +30,27 @@ include that time.
 On a terminal the table is updated continuously. Without a process ID, plumb reads the only \
 running plumb process. A reading takes about 70 µs of CPU time of that process, in a separate \
 thread; the table shows the actual cost. The working threads are not stopped.";
+
+/// Manual page of `plumb meters`.
+pub(crate) const PAGE: ManualPage = ManualPage {
+    command: "meters",
+    examples: &[
+        "plumb meters",
+        "plumb meters --list",
+        "plumb meters 4711 --every 500ms",
+        "plumb meters --json | jq .all.primitives",
+    ],
+    notes: &[],
+    exit_status: &[
+        (0, "Success"),
+        (2, "Invalid arguments, or several plumb processes match"),
+        (3, "No plumb process publishes meters"),
+        (4, "Local error, such as permission denied"),
+    ],
+    environment: &[&[RUNTIME, COLUMNS]],
+    files: &[METERS],
+    see_also: &["serve", "login", "measure"],
+};
 
 /// Arguments of `plumb meters`.
 #[derive(Debug, clap::Args)]

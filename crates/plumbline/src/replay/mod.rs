@@ -6,6 +6,8 @@ mod keyboard;
 mod pace;
 
 use crate::exit::{self, Failure};
+use crate::manual::ManualPage;
+use crate::manual::entries::TERMINAL_VARIABLES;
 use crate::recording::{self, Header, Kind, Lines, RecordedEvent};
 use crate::terminal_filter::TerminalFilter;
 use anyhow::{Context, Result};
@@ -27,6 +29,26 @@ Play back a recording of plumb login --record, or any other asciicast of version
 On a terminal, the space bar pauses and resumes, + and - change the speed, . shows the next event \
 while paused, and q quits. In a pipe the recording is written without delays, unless --speed is \
 given.";
+
+/// Manual page of `plumb replay`.
+pub(crate) const PAGE: ManualPage = ManualPage {
+    command: "replay",
+    examples: &[
+        "plumb replay session.cast",
+        "plumb replay --speed 4 --idle-limit 2 session.cast",
+        "plumb replay --negotiation session.cast | less -R",
+    ],
+    notes: &[],
+    exit_status: &[
+        (0, "The recording was played to its end, or the user quit"),
+        (1, "The recording is damaged"),
+        (2, "Invalid arguments"),
+        (4, "The file cannot be read"),
+    ],
+    environment: &[TERMINAL_VARIABLES],
+    files: &[],
+    see_also: &["login"],
+};
 
 /// Arguments of `plumb replay`.
 #[derive(Debug, clap::Args)]

@@ -1,4 +1,8 @@
-//! Introduction of `plumb serve --help`.
+//! Introduction of `plumb serve --help`, and the manual page.
+
+use crate::manual::entries::{METERS, RUNTIME, STATE};
+use crate::manual::{ManualNote, ManualPage};
+use server::examples;
 
 /// Introduction, printed before the options.
 pub(crate) const ABOUT: &str = "\
@@ -37,3 +41,56 @@ take write access, list the clients, replay the recent output.
 --no-meters-socket disables this.
 
 Events are logged on stderr, one per line. The first interrupt ends the server and its sessions.";
+
+/// Manual page of `plumb serve`.
+pub(crate) const PAGE: ManualPage = ManualPage {
+    command: "serve",
+    examples: &[
+        "plumb serve --check --config /etc/plumb/serve.toml",
+        "plumb serve --listen 127.0.0.1:2323 --exec bash",
+        "plumb serve --listen-tls '[::]:992' --allow 10.0.0.0/8 --users /etc/plumb/users.toml",
+        "plumb serve --ftp --root /srv/ftp --ftp-listen '[::]:21' --ftp-tls required",
+        "plumb serve --console '/dev/ttyUSB0?baud=115200' --listen 127.0.0.1:2217",
+    ],
+    notes: &[
+        ManualNote::Code("Configuration file", "toml", examples::CONFIGURATION),
+        ManualNote::Code("FTP user file", "toml", examples::FTP_USER_FILE),
+        ManualNote::Code("User file for logins", "toml", examples::LOGIN_USER_FILE),
+    ],
+    exit_status: &[
+        (0, "Stopped by a signal"),
+        (2, "Invalid arguments or configuration"),
+        (4, "Local error, such as permission denied or address in use"),
+    ],
+    environment: &[
+        &[STATE, RUNTIME],
+        &[
+            ("HOME", "Home directory; also passed to a program that runs without a user"),
+            ("LANG, LC_ALL, TZ", "Passed to the programs of the sessions"),
+            (
+                "PLUMB_NO_RECORD",
+                "Unless empty, 0, n, no, f, false or off, do not record the transfers, as \
+                 --no-record",
+            ),
+            ("PLUMB_METER", "off disables the meters, for benchmarks"),
+        ],
+    ],
+    files: &[
+        &[
+            (
+                "/var/lib/plumb/certificate.pem, key.pem",
+                "Certificate that is generated at the first start; in ~/.local/state/plumb \
+                 without root",
+            ),
+            (
+                "/var/lib/plumb/transfers/journal/",
+                "Records of the transfers, in JSON; in ~/.local/state/plumb without root",
+            ),
+            ("/etc/motd", "Message of the day, unless the configuration names another file"),
+            ("/etc/shells", "Login shells that a user of --ftp-system-users may have"),
+            ("/etc/ftpusers", "Users that --ftp-system-users rejects"),
+        ],
+        METERS,
+    ],
+    see_also: &["login", "get", "put", "meters", "stats"],
+};

@@ -4,9 +4,8 @@
 mod help;
 mod serve_arguments;
 
-pub(crate) use help::ABOUT;
+pub(crate) use help::{ABOUT, PAGE};
 pub(crate) use serve_arguments::Arguments;
-pub(crate) use server::examples;
 
 use crate::exit::{self, Failure};
 use anyhow::{Context, Result, bail};

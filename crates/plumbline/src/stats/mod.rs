@@ -13,6 +13,8 @@ mod transfer_tables;
 
 use crate::exit::{self, Failure, print_error};
 use crate::heading;
+use crate::manual::ManualPage;
+use crate::manual::entries::{COLUMNS, HOME, JOURNAL, STATE, STORE};
 use anyhow::{Context, Result, anyhow, bail};
 use filter::Selection;
 use records::aggregate::{Aggregate, Extreme};
@@ -32,6 +34,28 @@ Print statistics of the recorded transfers.
 Without a table name: the totals of subsets of the transfers (RFC 573, table II), and the largest, \
 smallest, fastest and slowest transfer. Only complete transfers count, unless --outcome selects \
 others; directory listings are a separate subset that is not part of the total.";
+
+/// Manual page of `plumb stats`.
+pub(crate) const PAGE: ManualPage = ManualPage {
+    command: "stats",
+    examples: &[
+        "plumb stats",
+        "plumb stats list --since 7d --host 'mit-*'",
+        "plumb stats percentiles limits --by host,day",
+        "plumb stats cost --cpu-hour 0.05 --gigabyte 0.09",
+        "plumb stats --export transfers.parquet",
+    ],
+    notes: &[],
+    exit_status: &[
+        (0, "Success"),
+        (2, "Invalid arguments"),
+        (3, "No matching transfers"),
+        (4, "The store cannot be read"),
+    ],
+    environment: &[&[STATE, HOME, COLUMNS]],
+    files: &[JOURNAL, STORE],
+    see_also: &["get", "put", "serve"],
+};
 
 /// Default number of transfers in the list.
 const DEFAULT_LIST_LEN: u32 = 25;

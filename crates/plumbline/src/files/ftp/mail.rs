@@ -11,6 +11,8 @@ use super::command_options::ConnectionOptions;
 use super::run_command::run_command;
 use crate::exit;
 use crate::files::progress::print_message;
+use crate::manual::ManualPage;
+use crate::manual::entries::{FILE_VARIABLES, JOURNAL, KNOWN_HOSTS, NETRC};
 use anyhow::Context;
 use protocols::ftp::user::Task;
 use records::format::count;
@@ -31,6 +33,26 @@ Send a text to a mailbox on an FTP server that has mailboxes (RFC 354).
 
 The name in the URL is the mailbox; without a name, the mail goes to the operator of the server. \
 MLFL is tried first, then MAIL if the server does not know MLFL.";
+
+/// Manual page of `plumb mail`.
+pub(crate) const MAIL_PAGE: ManualPage = ManualPage {
+    command: "mail",
+    examples: &[
+        "plumb mail letter.txt ftp://host.example.net/ann",
+        "date | plumb mail - ftpes://me@host.example.net/operator",
+    ],
+    notes: &[],
+    exit_status: &[
+        (0, "Delivered"),
+        (1, "The server is unreachable, has no such mailbox, or accepts no mail"),
+        (2, "Invalid arguments"),
+        (3, "Interrupted"),
+        (4, "Local error: the text cannot be read"),
+    ],
+    environment: &[FILE_VARIABLES],
+    files: &[NETRC, KNOWN_HOSTS, JOURNAL],
+    see_also: &["put", "serve"],
+};
 
 /// Maximum size of a text. Few servers accept a text of this size.
 const TEXT_MAX_BYTES: u64 = 16 << 20;

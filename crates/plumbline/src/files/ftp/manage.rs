@@ -9,6 +9,10 @@ use super::run_command::{report_error, run_command};
 use crate::exit;
 use crate::files::location::Location;
 use crate::files::progress::print_message;
+use crate::manual::entries::{
+    CONFIGURATION, CONFIGURATION_VARIABLE, FILE_VARIABLES, JOURNAL, KNOWN_HOSTS, NETRC, QUOTES,
+};
+use crate::manual::{ManualNote, ManualPage};
 use os::beneath::Existing;
 use protocols::ftp::Representation;
 use protocols::ftp::user::Task;
@@ -22,6 +26,102 @@ use transfer::ftp::LocalEnd;
 use transfer::ftp::{is_pattern, join, name_of};
 use transfer::recorder::{Record, timed};
 use transfer::url::{Url, UrlScheme, UrlType};
+
+/// Exit codes of the commands that change or print remote files.
+const REMOTE_FILE_STATUS: &[(u8, &str)] = &[
+    (0, "Success"),
+    (1, "The server is unreachable, has no such file, or refused the command"),
+    (2, "Invalid arguments"),
+    (3, "Interrupted"),
+    (4, "Local error, such as permission denied"),
+];
+
+/// Manual page of `plumb ls`.
+pub(crate) const LIST_PAGE: ManualPage = ManualPage {
+    command: "ls",
+    examples: &[
+        "plumb ls ftp://ftp.example.net/pub/",
+        "plumb ls -l 'ftpes://me@example.net/logs/*.gz'",
+        "plumb ls --json ftp://example.net/pub/ | jq .size",
+    ],
+    notes: &[QUOTES],
+    exit_status: &[
+        (0, "Listed"),
+        (1, "The server is unreachable, has no such directory, or nothing matches the pattern"),
+        (2, "Invalid arguments"),
+        (3, "Interrupted"),
+        (4, "Local error, such as permission denied"),
+    ],
+    environment: &[FILE_VARIABLES],
+    files: &[NETRC, KNOWN_HOSTS, JOURNAL],
+    see_also: &["get", "cat", "ftp"],
+};
+
+/// Manual page of `plumb cat`.
+pub(crate) const CAT_PAGE: ManualPage = ManualPage {
+    command: "cat",
+    examples: &[
+        "plumb cat ftp://ftp.example.net/README",
+        "plumb cat 'ftp://example.net/motd;type=a' ftp://example.net/news",
+        "plumb cat 'ftpes://me@example.net/logs/*.log' | grep error",
+    ],
+    notes: &[QUOTES],
+    exit_status: REMOTE_FILE_STATUS,
+    environment: &[FILE_VARIABLES, CONFIGURATION_VARIABLE],
+    files: &[NETRC, CONFIGURATION, KNOWN_HOSTS, JOURNAL],
+    see_also: &["get", "ls", "ftp"],
+};
+
+/// Manual page of `plumb rm`.
+pub(crate) const REMOVE_PAGE: ManualPage = ManualPage {
+    command: "rm",
+    examples: &[
+        "plumb rm ftpes://me@example.net/old.log",
+        "plumb rm 'ftpes://me@example.net/logs/*.gz'",
+        "plumb rm -r -n ftpes://me@example.net/tree",
+        "plumb rm -r ftpes://me@example.net/tree",
+    ],
+    notes: &[ManualNote::Text(
+        "Confirmation",
+        "An empty path, the root, and paths that end with '.' or '..' are refused. Before rm \
+         removes several files or a directory, it prints their number and, on a terminal, asks \
+         for confirmation. With -v, each name is printed. With --json, each name is a JSON line \
+         with \"what\", \"name\" and \"kind\".",
+    )],
+    exit_status: REMOTE_FILE_STATUS,
+    environment: &[FILE_VARIABLES],
+    files: &[NETRC, KNOWN_HOSTS, JOURNAL],
+    see_also: &["ls", "mirror", "ftp"],
+};
+
+/// Manual page of `plumb mkdir`.
+pub(crate) const MAKE_DIRECTORY_PAGE: ManualPage = ManualPage {
+    command: "mkdir",
+    examples: &[
+        "plumb mkdir ftpes://me@example.net/new",
+        "plumb mkdir -p ftpes://me@example.net/a/b/c",
+    ],
+    notes: &[],
+    exit_status: REMOTE_FILE_STATUS,
+    environment: &[FILE_VARIABLES],
+    files: &[NETRC, KNOWN_HOSTS, JOURNAL],
+    see_also: &["put", "rm", "ftp"],
+};
+
+/// Manual page of `plumb mv`.
+pub(crate) const MOVE_PAGE: ManualPage = ManualPage {
+    command: "mv",
+    examples: &[
+        "plumb mv ftpes://me@example.net/draft.txt final.txt",
+        "plumb mv ftpes://me@example.net/in/a out/a",
+        "plumb mv ftpes://me@example.net/in/a ftpes://me@example.net/out/a",
+    ],
+    notes: &[],
+    exit_status: REMOTE_FILE_STATUS,
+    environment: &[FILE_VARIABLES],
+    files: &[NETRC, KNOWN_HOSTS, JOURNAL],
+    see_also: &["ls", "rm", "ftp"],
+};
 
 /// Arguments of `plumb ls`.
 #[derive(Debug, clap::Args)]

@@ -20,6 +20,10 @@ use crate::files::get_put_arguments::rate;
 use crate::files::location::Location;
 use crate::files::progress::print_message;
 use crate::heading;
+use crate::manual::entries::{
+    CONFIGURATION, CONFIGURATION_VARIABLE, FILE_VARIABLES, JOURNAL, KNOWN_HOSTS, METERS, NETRC,
+};
+use crate::manual::{ManualNote, ManualPage};
 use anyhow::Context;
 use os::beneath::{Existing, Kind as LocalKind, RootDir};
 use protocols::ftp::Timestamp;
@@ -46,9 +50,35 @@ The copy gets the time of the source.
 The --include and --exclude rules are read from left to right, and the last rule that matches a \
 name decides. Names that match no rule are mirrored, unless the first rule is --include. A glob \
 without a slash is compared with the last component of a name. A glob with a slash is compared \
-with the whole name below the directory. A glob that ends with a slash matches directories only. \
-Excluded names and the directories that contain them are not deleted. If the first rule is \
---include, no directory is deleted. Links and devices are skipped on both hosts.";
+with the whole name below the directory. A glob that ends with a slash matches directories with \
+all their contents. Excluded names and the directories that contain them are not deleted. If the \
+first rule is --include, no directory is deleted. Links and devices are skipped on both hosts.";
+
+/// Manual page of `plumb mirror`.
+pub(crate) const MIRROR_PAGE: ManualPage = ManualPage {
+    command: "mirror",
+    examples: &[
+        "plumb mirror ftp://ftp.example.net/pub/tree tree",
+        "plumb mirror --delete -n site ftpes://me@example.net/www",
+        "plumb mirror -j 4 --exclude .git/ --exclude '*.o' src ftpes://me@example.net/src",
+        "plumb mirror --include '*.gz' ftp://example.net/logs logs",
+    ],
+    notes: &[ManualNote::Text(
+        "JSON",
+        "With --json, the record of each transferred file is a line. Each deleted name is a \
+         line with \"what\", \"name\" and \"kind\"; with -n, so is each planned action.",
+    )],
+    exit_status: &[
+        (0, "Mirrored"),
+        (1, "The server is unreachable, refused or timed out"),
+        (2, "Invalid arguments"),
+        (3, "Interrupted"),
+        (4, "Local error: a file cannot be read or written"),
+    ],
+    environment: &[FILE_VARIABLES, CONFIGURATION_VARIABLE],
+    files: &[NETRC, CONFIGURATION, KNOWN_HOSTS, JOURNAL, METERS],
+    see_also: &["get", "put", "stats"],
+};
 
 /// Maximum number of entries in a local directory.
 const ENTRIES_MAX: usize = 1_000_000;

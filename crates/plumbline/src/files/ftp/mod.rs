@@ -15,9 +15,10 @@ mod shell;
 
 pub(super) use batch::{get_files, put_files};
 pub(super) use command_options::{ConnectionOptions, TransferArguments};
-pub(crate) use mail::{MAIL_ABOUT, Mail, mail};
+pub(crate) use mail::{MAIL_ABOUT, MAIL_PAGE, Mail, mail};
 pub(crate) use manage::{
-    Cat, List, MakeDirectory, Move, Remove, cat, list, make_directory, move_file, remove,
+    CAT_PAGE, Cat, LIST_PAGE, List, MAKE_DIRECTORY_PAGE, MOVE_PAGE, MakeDirectory, Move,
+    REMOVE_PAGE, Remove, cat, list, make_directory, move_file, remove,
 };
-pub(crate) use mirror::{MIRROR_ABOUT, Mirror, mirror};
-pub(crate) use shell::{FtpShell, SHELL_ABOUT, shell};
+pub(crate) use mirror::{MIRROR_ABOUT, MIRROR_PAGE, Mirror, mirror};
+pub(crate) use shell::{FtpShell, SHELL_ABOUT, SHELL_PAGE, shell};

@@ -4,7 +4,8 @@
 //! if the first rule is an include rule. A pattern without a slash matches the last component of a
 //! name in any directory. A pattern with a slash matches the whole path below the mirrored
 //! directory. A pattern that ends with a slash matches directories only. An excluded directory
-//! excludes all its content.
+//! excludes all its content, and an include pattern that ends with a slash also matches all content
+//! of a matching directory.
 
 use anyhow::{Result, bail};
 use clap::{Arg, ArgAction, ArgMatches};
@@ -45,7 +46,16 @@ impl Rule {
         Ok(Self { includes, pattern, matches_whole_path, directories_only })
     }
 
+    /// Returns whether the rule applies to a name. An exclude rule needs no match of the content of a
+    /// directory, because the directory itself is not selected.
     fn matches(&self, name: &[u8], is_directory: bool) -> bool {
+        let includes_content = self.includes && self.directories_only;
+        self.matches_itself(name, is_directory)
+            || includes_content
+                && directories_above(name).any(|above| self.matches_itself(above, true))
+    }
+
+    fn matches_itself(&self, name: &[u8], is_directory: bool) -> bool {
         let part = match self.matches_whole_path {
             true => name,
             false => name.rsplit(|&byte| byte == b'/').next().unwrap_or_default(),
@@ -69,9 +79,8 @@ impl Rules {
 
     /// Returns whether a name and all its parent directories are selected.
     pub(super) fn selects_path(&self, name: &[u8], is_directory: bool) -> bool {
-        let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/');
-        let mut above = slashes.filter_map(|(at, _)| name.get(..at));
-        above.all(|directory| self.selects(directory, true)) && self.selects(name, is_directory)
+        directories_above(name).all(|directory| self.selects(directory, true))
+            && self.selects(name, is_directory)
     }
 
     /// Returns whether the first rule is an include rule. Then only names that match a rule are
@@ -79,6 +88,12 @@ impl Rules {
     pub(super) fn select_files(&self) -> bool {
         self.0.first().is_some_and(|rule| rule.includes)
     }
+}
+
+/// Returns the parent directories of a name, the highest first.
+fn directories_above(name: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let slashes = name.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+    slashes.filter_map(|(at, _)| name.get(..at))
 }
 
 const INCLUDE: &str = "include";
@@ -98,8 +113,11 @@ fn argument(name: &'static str, includes: bool, help: &'static str) -> Arg {
 // and `--exclude`.
 impl clap::Args for Rules {
     fn augment_args(command: clap::Command) -> clap::Command {
-        let include = "Mirror only names that match or are in matching directories; repeatable";
-        let exclude = "Neither mirror nor delete names that match or are in matching directories; \
+        let include = "Mirror only names that match. A glob that ends with a slash matches \
+                       directories with all their contents, any other glob only the names \
+                       themselves; repeatable";
+        let exclude = "Neither mirror nor delete names that match, and the contents of matching \
+                       directories. A glob that ends with a slash matches directories only; \
                        repeatable. Of all --include and --exclude options, the last one that \
                        matches a name decides";
         command.arg(argument(INCLUDE, true, include)).arg(argument(EXCLUDE, false, exclude))
@@ -162,6 +180,14 @@ mod tests {
         assert!(!rules.selects_path(b"x/build/deep/file", false));
         assert!(rules.selects_path(b"x/build", false), "a file of that name is not a directory");
         assert!(!rules.selects_path(b"a/bc", false) && rules.selects_path(b"x/a/bc", false));
+    }
+
+    #[test]
+    fn an_included_directory_includes_its_content() {
+        let rules = rules(&[("d/", true), ("*.o", false)]);
+        let names = ["d/a", "x/d/deep/b", "d/a.o", "a", "x/d"];
+        let selected = names.map(|name| rules.selects_path(name.as_bytes(), false));
+        assert_eq!(selected, [true, true, false, false, false]);
     }
 
     proptest! {

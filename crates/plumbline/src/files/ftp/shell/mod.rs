@@ -25,6 +25,10 @@ use super::removal::{Removal, RemoveOptions, check_named, remove_directory};
 use super::run_command::{report_error, run_command_with};
 use crate::exit;
 use crate::files::progress::print_message;
+use crate::manual::entries::{
+    CONFIGURATION, CONFIGURATION_VARIABLE, FILE_VARIABLES, JOURNAL, KNOWN_HOSTS, METERS, NETRC,
+};
+use crate::manual::{ManualNote, ManualPage};
 use commands::{CommandLine, Group, find, split_flags, unknown_command_message};
 use completion::CompletionNames;
 use os::beneath::Existing;
@@ -50,6 +54,46 @@ Transfer and manage files interactively with commands such as ls, cd, get and pu
 
 Tab completes commands, names of the last listing and local files; 'help' lists the commands. Put \
 names with spaces in quotes. Ctrl-C cancels the running command and does not end the session.";
+
+/// Manual page of `plumb ftp`.
+pub(crate) const SHELL_PAGE: ManualPage = ManualPage {
+    command: "ftp",
+    examples: &[
+        "plumb ftp ftp.example.net",
+        "plumb ftp ftpes://me@example.net/logs",
+        "printf 'cd pub\\nmget *.gz\\n' | plumb ftp ftp.example.net",
+    ],
+    notes: &[ManualNote::Code(
+        "Commands at the prompt",
+        "text",
+        "ls -l *.gz                   mget *.gz\n\
+         cd '/a directory'             put -c image.iso images/\n\
+         type L36                     store c36\n\
+         chmod 644 notes              quote SITE HELP\n\
+         lls -l                       !make",
+    )],
+    exit_status: &[
+        (0, "The session ended"),
+        (1, "The server is unreachable or refused the login"),
+        (2, "Invalid arguments"),
+        (3, "Ended by a signal"),
+        (4, "Local error, such as permission denied"),
+    ],
+    environment: &[
+        FILE_VARIABLES,
+        CONFIGURATION_VARIABLE,
+        &[("SHELL", "Shell for ! and lls [default: /bin/sh]")],
+    ],
+    files: &[
+        NETRC,
+        CONFIGURATION,
+        &[("~/.local/state/plumb/ftp_history", "Commands of earlier sessions")],
+        KNOWN_HOSTS,
+        JOURNAL,
+        METERS,
+    ],
+    see_also: &["get", "put", "ls", "mirror"],
+};
 
 /// Arguments of `plumb ftp`.
 #[derive(Debug, clap::Args)]

@@ -1,4 +1,4 @@
-//! Reader of the TOML files that administrators and users write: configuration and user files.
+//! Reading and parsing a file, and the errors that name it.
 
 use super::suggest;
 use anyhow::{Context, Result};
@@ -13,7 +13,7 @@ impl TomlFile {
     /// A configuration file of a server or of the client.
     pub const CONFIGURATION: Self = Self("configuration file");
     /// A file of users.
-    pub(crate) const USERS: Self = Self("user file");
+    pub const USERS: Self = Self("user file");
 
     /// Reads and parses the file.
     ///
@@ -30,7 +30,7 @@ impl TomlFile {
     /// # Errors
     ///
     /// Returns an error if the file cannot be read.
-    pub(crate) fn read_text(self, path: &Path) -> Result<String> {
+    pub fn read_text(self, path: &Path) -> Result<String> {
         let text = std::fs::read_to_string(path);
         text.with_context(|| format!("cannot read {} {}", self.0, path.display()))
     }
@@ -46,7 +46,7 @@ impl TomlFile {
 /// # Errors
 ///
 /// Returns an error if the text contains an unknown key or an invalid value.
-pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T> {
+pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T> {
     toml::from_str(text).map_err(|error| suggest::with_suggestion(&error))
 }
 
