@@ -250,6 +250,21 @@ mod tests {
     }
 
     #[test]
+    fn an_extreme_is_kept_until_a_better_value_or_an_equal_one_of_an_earlier_transfer() {
+        let [one, two] = [1, 2].map(|value| Some(Extreme { value, id: 5 }));
+        let earlier = Some(Extreme { value: 1, id: 4 });
+        for (a, b) in [(one, two), (two, one)] {
+            assert_eq!((smaller_extreme(a, b), greater_extreme(a, b)), (one, two));
+        }
+        for (a, b) in [(one, earlier), (earlier, one)] {
+            assert_eq!((smaller_extreme(a, b), greater_extreme(a, b)), (earlier, earlier));
+        }
+        for (a, b) in [(one, None), (None, one)] {
+            assert_eq!((smaller_extreme(a, b), greater_extreme(a, b)), (one, one));
+        }
+    }
+
+    #[test]
     fn unknown_values_do_not_count_as_zero_in_a_rate() {
         let mut aggregate = Aggregate::default();
         let known =

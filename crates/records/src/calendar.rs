@@ -126,6 +126,9 @@ mod tests {
         assert_eq!(text(0), "1970-01-01T00:00:00Z");
         assert_eq!(text(951_782_399), "2000-02-28T23:59:59Z");
         assert_eq!(text(951_782_400), "2000-02-29T00:00:00Z");
+        // The Gregorian calendar repeats from 1 March 2000 on.
+        assert_eq!(text(951_868_799), "2000-02-29T23:59:59Z");
+        assert_eq!(text(951_868_800), "2000-03-01T00:00:00Z");
         assert_eq!(text(4_107_542_399), "2100-02-28T23:59:59Z");
         assert_eq!(text(4_107_542_400), "2100-03-01T00:00:00Z");
     }
