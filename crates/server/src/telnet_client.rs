@@ -153,6 +153,15 @@ impl TelnetClient {
         }
     }
 
+    /// Processes the notice of urgent data. The Synch also discards the input that the back end has
+    /// not accepted, so that the session reads on to the data mark (RFC 854).
+    pub(super) fn on_urgent(&mut self) {
+        self.telnet.urgent();
+        if self.telnet.is_discarding() {
+            self.typed_input.clear();
+        }
+    }
+
     /// Records that the client has closed its half of the connection.
     pub(super) fn on_half_close(&mut self) {
         self.half_closed_at = Some(Instant::now());

@@ -1,4 +1,4 @@
-//! Tests of the session loop with a client that is always ready.
+//! Tests of the session loop with clients that are always ready, or that are not read.
 
 use super::*;
 use crate::client_stream::Read;
@@ -38,6 +38,61 @@ impl ClientStream for EndlessClient {
     }
 
     async fn close(&mut self) {}
+}
+
+/// Client that has closed its half of the connection.
+#[derive(Default)]
+struct ClosingClient {
+    /// Whether urgent data is announced.
+    is_urgent: bool,
+    write_error: Option<ErrorKind>,
+}
+
+impl ClientStream for ClosingClient {
+    async fn ready(&mut self, wants_read: bool, _wants_write: bool) -> io::Result<Ready> {
+        let is_urgent = std::mem::take(&mut self.is_urgent);
+        if !wants_read && !is_urgent {
+            std::future::pending::<()>().await;
+        }
+        Ok(Ready { can_read: wants_read, can_write: false, is_urgent })
+    }
+
+    fn read(&mut self, _bytes: &mut [u8]) -> io::Result<Option<Read>> {
+        Ok(Some(Read { count: 0, ends_urgent: false }))
+    }
+
+    fn write(&mut self, bytes: &[u8], _urgent: Option<usize>) -> io::Result<Option<usize>> {
+        self.write_error.map_or(Ok(Some(bytes.len())), |kind| Err(kind.into()))
+    }
+
+    async fn close(&mut self) {}
+}
+
+/// Returns the end of a session with `client` whose typed input is full from the start.
+fn end_with_full_input(client: ClosingClient) -> SessionEnd {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    LocalSet::new().block_on(&runtime, async {
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        let back_end = LoginSession::new();
+        // With TLS required, typed input starts no program.
+        let mut session =
+            TelnetSession::new(client, peer, login_server(), StartTls::Required, back_end);
+        session.client.typed_input = vec![b'x'; TYPED_MAX_LEN];
+        session.run().await.unwrap()
+    })
+}
+
+#[test]
+fn a_synch_is_noticed_while_the_typed_input_is_full_and_discards_it() {
+    let client = ClosingClient { is_urgent: true, ..ClosingClient::default() };
+    assert_eq!(end_with_full_input(client), SessionEnd::ClientClosed);
+}
+
+#[test]
+fn a_failed_write_ends_the_session() {
+    let write_error = Some(ErrorKind::ConnectionReset);
+    let client = ClosingClient { write_error, ..ClosingClient::default() };
+    assert_eq!(end_with_full_input(client), SessionEnd::ClientClosed);
 }
 
 fn login_server() -> Rc<LoginServer> {
