@@ -42,6 +42,8 @@ pub(super) struct LoginTable {
 /// Configuration with all defaults applied.
 #[derive(Clone, Debug)]
 pub(super) struct LoginConfiguration {
+    /// Whether the configuration file has the table `[login]`.
+    pub(super) has_table: bool,
     /// Listen addresses of logins; none if only consoles are served.
     pub(super) addresses: ListenAddresses,
     /// START_TLS policy of cleartext listeners; by default it depends on the listen address.
@@ -64,11 +66,13 @@ impl LoginConfiguration {
     ///
     /// Returns an error if two settings exclude each other or no listen address remains.
     pub(super) fn complete(
-        mut table: LoginTable,
+        table: Option<LoginTable>,
         mut consoles: Vec<ConsoleFile>,
         flags: &LoginFlags,
         shared: &SharedSettings<'_>,
     ) -> Result<Self> {
+        let has_table = table.is_some();
+        let mut table = table.unwrap_or_default();
         let mut addresses = ListenAddresses::given(
             (&flags.listen, &flags.listen_tls),
             (table.listen.take(), table.listen_tls.take()),
@@ -118,6 +122,7 @@ impl LoginConfiguration {
         let idle_timeout_s = flags.idle_timeout_s.or(table.idle_timeout_s);
         let login_timeout_s = table.login_timeout_s.unwrap_or(LOGIN_TIMEOUT_S);
         Ok(Self {
+            has_table,
             addresses,
             start_tls: flags.tls.or(table.tls),
             consoles,
@@ -197,7 +202,7 @@ mod tests {
             certificate: CertificatePaths::configured(None),
             is_root: false,
         };
-        LoginConfiguration::complete(file.login.unwrap_or_default(), file.consoles, flags, &shared)
+        LoginConfiguration::complete(file.login, file.consoles, flags, &shared)
     }
 
     fn complete(text: &str) -> Result<LoginConfiguration> {
