@@ -8,6 +8,7 @@ mod half_duplex;
 mod password_check;
 mod window_size;
 
+use super::are_you_there::AreYouThereLimit;
 use super::login_prompt::LoginPrompt;
 use super::login_server::Service;
 use super::program::{self, Client, RunningProgram};
@@ -41,8 +42,6 @@ const ATTEMPTS_MAX: u32 = 3;
 /// half of the connection. A client whose input is a pipe thus still receives the output of its
 /// last command.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum number of answers to AYT per second.
-const AYT_PER_SECOND: u32 = 4;
 
 /// Stage of a session.
 enum Stage {
@@ -76,8 +75,7 @@ pub(super) struct LoginSession {
     is_echo_refused: bool,
     terminal_type: Option<String>,
     attempts: u32,
-    ayt_replies_left: u32,
-    ayt_window_start: Instant,
+    ayt_limit: AreYouThereLimit,
     last_input_at: Instant,
 }
 
@@ -190,7 +188,6 @@ impl SessionBackend for LoginSession {
 
 impl LoginSession {
     pub(super) fn new() -> Self {
-        let now = Instant::now();
         Self {
             stage: Stage::Negotiating,
             writable: None,
@@ -198,9 +195,8 @@ impl LoginSession {
             is_echo_refused: false,
             terminal_type: None,
             attempts: 0,
-            ayt_replies_left: AYT_PER_SECOND,
-            ayt_window_start: now,
-            last_input_at: now,
+            ayt_limit: AreYouThereLimit::new(),
+            last_input_at: Instant::now(),
         }
     }
 
@@ -361,14 +357,8 @@ impl LoginSession {
         }
     }
 
-    /// Replies to AYT (Are You There) at most [`AYT_PER_SECOND`] times per second (attack 58).
     fn answer_are_you_there(&mut self, client: &mut TelnetClient) {
-        if self.ayt_window_start.elapsed() >= Duration::from_secs(1) {
-            self.ayt_replies_left = AYT_PER_SECOND;
-            self.ayt_window_start = Instant::now();
-        }
-        if let Some(remaining) = self.ayt_replies_left.checked_sub(1) {
-            self.ayt_replies_left = remaining;
+        if self.ayt_limit.take_reply() {
             client.queue_output(b"\r\n[plumb: yes]\r\n");
         }
     }
