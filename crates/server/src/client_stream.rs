@@ -54,6 +54,11 @@ pub(super) trait ClientStream {
         false
     }
 
+    /// Returns the number of accepted bytes that are still unsent.
+    fn unsent_len(&self) -> usize {
+        0
+    }
+
     /// Reads available data. Returns `None` if no data is available now.
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<Option<Read>>;
 
@@ -282,6 +287,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ClientStream for BufferedStream<S> {
 
     fn has_unsent(&self) -> bool {
         self.is_unflushed || !self.outgoing.is_empty()
+    }
+
+    fn unsent_len(&self) -> usize {
+        self.outgoing.len()
     }
 
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<Option<Read>> {

@@ -36,6 +36,8 @@ use window_size::DEFAULT_WINDOW;
 
 /// Maximum time that negotiation delays the start of the program.
 const NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(3);
+/// Time without accepted output after which a session that has ended is closed.
+const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum number of password attempts per session.
 const ATTEMPTS_MAX: u32 = 3;
 /// Time without program output after which the terminal is hung up, once the client has closed its
@@ -106,7 +108,9 @@ impl SessionBackend for LoginSession {
                     (None, idle) => idle.map(|time| self.last_input_at + time),
                 }
             }
-            Stage::Ended(_) => Some(self.last_input_at + NEGOTIATION_TIMEOUT),
+            Stage::Ended(_) => {
+                Some(client.last_output_deadline(self.last_input_at, LAST_OUTPUT_TIMEOUT))
+            }
         }
     }
 
@@ -299,7 +303,8 @@ impl LoginSession {
     }
 
     fn on_data(&mut self, client: &mut TelnetClient, data: &[u8]) {
-        if client.server.configuration.idle_timeout.is_some() {
+        let has_ended = matches!(self.stage, Stage::Ended(_));
+        if client.server.configuration.idle_timeout.is_some() && !has_ended {
             self.last_input_at = Instant::now();
         }
         self.process_input(client, data);

@@ -54,6 +54,8 @@ pub(super) struct TelnetSession<W, B> {
     is_client_busy: bool,
     /// Whether a write has failed because the connection is lost.
     is_lost: bool,
+    /// Number of accepted bytes that the stream had not sent before the last wait.
+    unsent_len: usize,
 }
 
 impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
@@ -65,7 +67,7 @@ impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
         backend: B,
     ) -> Self {
         let client = TelnetClient::new(peer, server, start_tls, B::OPTIONS);
-        Self { stream, client, backend, is_client_busy: false, is_lost: false }
+        Self { stream, client, backend, is_client_busy: false, is_lost: false, unsent_len: 0 }
     }
 
     /// Runs the session to its end.
@@ -119,6 +121,7 @@ impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
         let first_deadline = self.client.started_at + FIRST_DEADLINE;
         let mut timer = pin!(sleep_until(first_deadline));
         loop {
+            self.count_sent();
             if let Some(ending) = self.backend.advance(&mut self.client)? {
                 return Ok(ending);
             }
@@ -126,13 +129,14 @@ impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
             if self.is_lost {
                 return Ok(SessionEnd::ClientClosed);
             }
-            let is_output_sent = !self.client.has_output();
-            if self.client.tls_input.is_some() && is_output_sent && !self.stream.has_unsent() {
+            let is_output_sent = !self.client.has_output() && !self.stream.has_unsent();
+            if self.client.tls_input.is_some() && is_output_sent {
                 return Ok(SessionEnd::StartsTls);
             }
             if let Some(ending) = self.backend.ending().filter(|_| is_output_sent) {
                 return Ok(ending);
             }
+            self.unsent_len = self.stream.unsent_len();
             let due = earliest(self.backend.deadline(&self.client), self.client.deadline());
             expire_by(timer.as_mut(), due);
             // A session that is always ready must not starve the others.
@@ -146,7 +150,8 @@ impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
                     }
                     if ready.can_read && !self.read()? {
                         self.client.on_half_close();
-                        if !self.backend.has_program() {
+                        let sends_last_output = self.backend.ending().is_some() && !is_output_sent;
+                        if !self.backend.has_program() && !sends_last_output {
                             return Ok(SessionEnd::ClientClosed);
                         }
                     }
@@ -161,13 +166,23 @@ impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
         }
     }
 
+    /// Records the output that the stream has passed on to the client during the last wait.
+    fn count_sent(&mut self) {
+        if self.stream.unsent_len() < self.unsent_len {
+            self.client.on_accepted();
+        }
+    }
+
     async fn wait(
         &mut self,
         mut timer: Pin<&mut Sleep>,
         has_deadline: bool,
     ) -> Result<Woken<B::Wakeup>> {
         let wants_write = self.client.has_output();
-        let wants_input = self.client.wants_input();
+        // The wait must end when the last output is sent.
+        let flushes_last_output =
+            self.backend.ending().is_some() && !wants_write && self.stream.has_unsent();
+        let wants_input = self.client.wants_input() && !flushes_last_output;
         let mut client_ready = pin!(self.stream.ready(wants_input, wants_write));
         let mut backend_ready = pin!(self.backend.ready(&self.client));
         // The client is polled first, to reduce latency, unless it sends continuously.
@@ -261,6 +276,7 @@ impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
                 }
                 Err(error) => return Err(error).context("the client connection failed"),
             };
+            self.client.on_accepted();
             self.client.traffic.bytes_out += written_bytes as u64;
             self.client.telnet.sent(written_bytes);
         }

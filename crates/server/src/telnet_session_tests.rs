@@ -7,6 +7,7 @@ use crate::flags::Flags;
 use crate::login_server::LoginState;
 use crate::login_session::LoginSession;
 use carrier::meters::MeterRegistry;
+use protocols::telnet::OptionSet;
 use std::cell::Cell;
 use tokio::task::{LocalSet, spawn_local, yield_now};
 
@@ -119,4 +120,93 @@ fn a_client_that_is_always_ready_does_not_starve_other_tasks() {
         assert!((1..READS_MAX).contains(&reads.get()), "{} reads", reads.get());
         running.abort();
     });
+}
+
+/// Client that closes its half of the connection before it accepts output.
+struct SlowClient {
+    has_closed: bool,
+}
+
+impl ClientStream for SlowClient {
+    async fn ready(&mut self, wants_read: bool, wants_write: bool) -> io::Result<Ready> {
+        Ok(Ready { can_read: wants_read, can_write: wants_write, is_urgent: false })
+    }
+
+    fn read(&mut self, _bytes: &mut [u8]) -> io::Result<Option<Read>> {
+        self.has_closed = true;
+        Ok(Some(Read { count: 0, ends_urgent: false }))
+    }
+
+    fn write(&mut self, bytes: &[u8], _urgent: Option<usize>) -> io::Result<Option<usize>> {
+        Ok(self.has_closed.then_some(bytes.len()))
+    }
+
+    async fn close(&mut self) {}
+}
+
+/// Back end whose program has exited.
+struct ExitedBackend;
+
+impl SessionBackend for ExitedBackend {
+    const OPTIONS: OptionSet = OptionSet::NONE;
+
+    type Wakeup = ();
+
+    fn advance(&mut self, _client: &mut TelnetClient) -> Result<Option<SessionEnd>> {
+        Ok(None)
+    }
+
+    fn ending(&self) -> Option<SessionEnd> {
+        Some(SessionEnd::ProgramExited)
+    }
+
+    fn deadline(&self, _client: &TelnetClient) -> Option<Instant> {
+        None
+    }
+
+    async fn ready(&mut self, _client: &TelnetClient) -> Result<()> {
+        std::future::pending().await
+    }
+
+    fn on_ready(&mut self, _client: &mut TelnetClient, (): ()) -> Result<()> {
+        Ok(())
+    }
+
+    fn on_event(&mut self, _client: &mut TelnetClient, _event: Event<'_>) {}
+
+    fn forward_input(&mut self, _client: &mut TelnetClient) -> Result<()> {
+        Ok(())
+    }
+
+    fn end(&mut self) {}
+}
+
+#[test]
+fn a_half_close_does_not_discard_the_last_output() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    LocalSet::new().block_on(&runtime, async {
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        let client = SlowClient { has_closed: false };
+        let mut session =
+            TelnetSession::new(client, peer, login_server(), StartTls::Off, ExitedBackend);
+        session.client.queue_output(b"last output");
+        assert_eq!(session.run().await.unwrap(), SessionEnd::ProgramExited);
+        assert!(session.traffic().bytes_out >= 11);
+        assert!(session.client.accepted_at.is_some());
+    });
+}
+
+#[test]
+fn accepted_output_extends_the_time_for_the_last_output_up_to_a_limit() {
+    let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+    let mut client = TelnetClient::new(peer, login_server(), StartTls::Off, OptionSet::NONE);
+    let ended_at = Instant::now();
+    let seconds_left = |client: &TelnetClient| {
+        (client.last_output_deadline(ended_at, Duration::from_secs(3)) - ended_at).as_secs()
+    };
+    assert_eq!(seconds_left(&client), 3);
+    for (accepted_after_s, left_s) in [(10, 13), (59, 60)] {
+        client.accepted_at = Some(ended_at + Duration::from_secs(accepted_after_s));
+        assert_eq!(seconds_left(&client), left_s);
+    }
 }

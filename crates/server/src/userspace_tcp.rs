@@ -109,6 +109,10 @@ impl ClientStream for UserspaceTcp {
         !self.outgoing.is_empty()
     }
 
+    fn unsent_len(&self) -> usize {
+        self.outgoing.len()
+    }
+
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<Option<Read>> {
         let ahead = self.stream.bytes_to_urgent_end().unwrap_or_default();
         let len = ahead.unwrap_or(usize::MAX).min(bytes.len());

@@ -30,8 +30,9 @@ const NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(1);
 const TLS_NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum number of bytes of line output taken from the queue of the client at a time.
 const CHUNK_LEN: usize = 8 * 1024;
-/// Maximum time for sending the last output, and duration of a BREAK sent by key or by Telnet.
+/// Time without accepted output after which a session that has ended is closed.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
+/// Duration of a BREAK sent by key or by Telnet.
 const BREAK: Duration = Duration::from_millis(300);
 
 /// Initial masks of RFC 2217: all bits of the modem state, no bits of the line state.
@@ -68,7 +69,8 @@ impl SessionBackend for ConsoleSession {
         self.finish_negotiation(client);
         self.forward_typed_input(client);
         // Continuous input must not delay the end of the session.
-        let has_lingered = self.started_at.elapsed() >= LINGER_TIMEOUT;
+        let deadline = client.last_output_deadline(self.started_at, LINGER_TIMEOUT);
+        let has_lingered = Instant::now() >= deadline;
         Ok(self.ending().filter(|_| has_lingered))
     }
 
@@ -107,7 +109,7 @@ impl SessionBackend for ConsoleSession {
         match self.stage {
             Stage::Negotiating => Some(self.started_at + negotiation_timeout(client)),
             Stage::Attached(..) => None,
-            Stage::Ended(_) => Some(self.started_at + LINGER_TIMEOUT),
+            Stage::Ended(_) => Some(client.last_output_deadline(self.started_at, LINGER_TIMEOUT)),
         }
     }
 
