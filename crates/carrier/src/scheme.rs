@@ -74,8 +74,12 @@ impl Scheme {
             let mut kinds: Vec<String> = allowed.iter().map(|scheme| scheme.usage()).collect();
             kinds.extend(others.iter().map(|&other| other.to_owned()));
             let last = kinds.pop().unwrap_or_default();
-            let name = name.escape_debug();
-            bail!("unsupported URL scheme '{name}://': use {} or {last}", kinds.join(", "));
+            let kinds = kinds.join(", ");
+            // Other text may contain a password, as in `user:password@host/a://b`.
+            if !is_scheme(name) {
+                bail!("unsupported URL scheme: use {kinds} or {last}");
+            }
+            bail!("unsupported URL scheme '{name}://': use {kinds} or {last}");
         };
         Ok((Some(*scheme), rest))
     }
@@ -86,6 +90,12 @@ impl Scheme {
             scheme => format!("{}://", scheme.name()),
         }
     }
+}
+
+/// Returns whether `text` has the syntax of a scheme (RFC 3986 §3.1).
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
 }
 
 #[cfg(test)]
@@ -116,5 +126,12 @@ mod tests {
             "unsupported URL scheme 'ssh://': use ftp://, ftpes://, ftps://, tftp:// or FILE"
         );
         assert!(error("serial://h", Scheme::FILES, &[]).contains("'serial://'"));
+    }
+
+    #[test]
+    fn the_error_repeats_only_the_name_of_a_scheme() {
+        let error = |text| Scheme::split(text, Scheme::LOGIN, &[]).unwrap_err().to_string();
+        assert!(error("svn+ssh://h").starts_with("unsupported URL scheme 'svn+ssh://': use "));
+        assert!(error("me:secret@host/a://b").starts_with("unsupported URL scheme: use "));
     }
 }

@@ -8,6 +8,7 @@
 use os::readiness::{self, Registered};
 use os::socket;
 use rustix::io::Errno;
+use rustix::net::sockopt::socket_error;
 use rustix::net::{SendFlags, Shutdown};
 use std::io::{self, ErrorKind};
 use std::net::TcpStream;
@@ -40,15 +41,22 @@ pub(super) struct Read {
 
 /// Byte stream to a client.
 pub(super) trait ClientStream {
-    /// Waits until data can be read, if `wants_read`, or written, if `wants_write`. Other
-    /// conditions do not end the wait. If both are false, waits until all bytes accepted by
-    /// [`ClientStream::write`] have been passed on to the client. Cancel safe.
+    /// Waits until data can be read, if `wants_read`, or written, if `wants_write`. If both are
+    /// false and bytes accepted by [`ClientStream::write`] are unsent, waits until all of them have
+    /// been passed on to the client. Always waits for urgent data, which must not stay behind input
+    /// that is not read, and for the loss of the connection. Other conditions do not end the wait.
+    /// Cancel safe.
     async fn ready(&mut self, wants_read: bool, wants_write: bool) -> io::Result<Ready>;
 
     /// Returns whether accepted bytes are still unsent. Only [`ClientStream::ready`] sends these
     /// bytes.
     fn has_unsent(&self) -> bool {
         false
+    }
+
+    /// Returns the number of accepted bytes that are still unsent.
+    fn unsent_len(&self) -> usize {
+        0
     }
 
     /// Reads available data. Returns `None` if no data is available now.
@@ -67,6 +75,8 @@ pub(super) trait ClientStream {
 pub(super) struct Socket {
     stream: Registered<TcpStream>,
     is_urgent_ahead: bool,
+    /// Whether the client has closed its half of the connection. No urgent data follows.
+    is_read_closed: bool,
 }
 
 impl Socket {
@@ -80,7 +90,8 @@ impl Socket {
         prepare(&stream)?;
         socket::set_urgent_inline(&stream, true)?;
         let interest = Interest::READABLE | Interest::WRITABLE | Interest::PRIORITY;
-        Ok(Self { stream: readiness::register(stream, interest)?, is_urgent_ahead: false })
+        let stream = readiness::register(stream, interest)?;
+        Ok(Self { stream, is_urgent_ahead: false, is_read_closed: false })
     }
 }
 
@@ -107,25 +118,36 @@ pub(super) fn prepare(stream: &impl std::os::fd::AsFd) -> io::Result<()> {
 
 impl ClientStream for Socket {
     async fn ready(&mut self, wants_read: bool, wants_write: bool) -> io::Result<Ready> {
-        let mut interest = if wants_read { Interest::READABLE } else { Interest::WRITABLE };
-        if wants_write {
-            interest |= Interest::WRITABLE;
+        loop {
+            let mut interest = Interest::ERROR;
+            if wants_read {
+                interest |= Interest::READABLE;
+            }
+            if wants_write {
+                interest |= Interest::WRITABLE;
+            }
+            // The end of the stream satisfies `PRIORITY` too, and is never cleared.
+            if !self.is_urgent_ahead && !self.is_read_closed {
+                interest |= Interest::PRIORITY;
+            }
+            let ready = self.stream.ready(interest).await?.ready();
+            self.is_read_closed |= ready.is_read_closed();
+            let is_urgent = !self.is_urgent_ahead && ready.is_priority();
+            if is_urgent {
+                self.stream.clear_readiness(Interest::PRIORITY);
+                self.is_urgent_ahead = true;
+            }
+            if ready.is_error() && !wants_read {
+                self.stream.clear_readiness(Interest::ERROR);
+                socket_error(self.stream.get_ref())??;
+            }
+            let can_read =
+                wants_read && (ready.is_readable() || ready.is_read_closed() || ready.is_error());
+            let can_write = wants_write && ready.is_writable();
+            if can_read || can_write || is_urgent {
+                return Ok(Ready { can_read, can_write, is_urgent });
+            }
         }
-        if wants_read && !self.is_urgent_ahead {
-            interest |= Interest::PRIORITY;
-        }
-        let ready = self.stream.ready(interest).await?.ready();
-        let is_urgent = !self.is_urgent_ahead && ready.is_priority();
-        if is_urgent {
-            self.stream.clear_readiness(Interest::PRIORITY);
-            self.is_urgent_ahead = true;
-        }
-        Ok(Ready {
-            can_read: wants_read
-                && (ready.is_readable() || ready.is_read_closed() || ready.is_error()),
-            can_write: ready.is_writable(),
-            is_urgent,
-        })
     }
 
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<Option<Read>> {
@@ -239,20 +261,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> BufferedStream<S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> ClientStream for BufferedStream<S> {
     async fn ready(&mut self, wants_read: bool, wants_write: bool) -> io::Result<Ready> {
+        let awaits_flush = !wants_read && !wants_write && self.has_unsent();
         std::future::poll_fn(|context| {
             match self.poll_outgoing(context) {
-                Poll::Ready(Ok(())) if !wants_read && !wants_write => {
+                Poll::Ready(Ok(())) if awaits_flush => {
                     return Poll::Ready(Ok(Ready::default()));
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Ready(Ok(())) | Poll::Pending => {}
             }
             let can_write = self.outgoing.len() < BUFFER_LEN;
-            let can_read = wants_read
-                && match self.poll_incoming(context) {
-                    Poll::Ready(read) => read.map(|()| true)?,
-                    Poll::Pending => false,
-                };
+            // A read ahead also reports the loss of the connection.
+            let is_readable = match self.poll_incoming(context) {
+                Poll::Ready(read) => read.map(|()| true)?,
+                Poll::Pending => false,
+            };
+            let can_read = wants_read && is_readable;
             if can_read || (wants_write && can_write) {
                 return Poll::Ready(Ok(Ready { can_read, can_write, is_urgent: false }));
             }
@@ -263,6 +287,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ClientStream for BufferedStream<S> {
 
     fn has_unsent(&self) -> bool {
         self.is_unflushed || !self.outgoing.is_empty()
+    }
+
+    fn unsent_len(&self) -> usize {
+        self.outgoing.len()
     }
 
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<Option<Read>> {
@@ -290,12 +318,61 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ClientStream for BufferedStream<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::net::sockopt::set_socket_linger;
     use std::io::Write as _;
+    use std::pin::pin;
+    use std::time::Duration;
     use tokio::io::AsyncReadExt;
 
     fn run(test: impl Future<Output = ()>) {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(test);
+    }
+
+    /// Returns an accepted socket and its client.
+    fn socket_and_client() -> (Socket, TcpStream) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        accepted.set_nonblocking(true).unwrap();
+        (Socket::new(accepted).unwrap(), client)
+    }
+
+    #[test]
+    fn a_reset_ends_a_wait_of_a_socket_that_is_not_read() {
+        run(async {
+            let (mut socket, client) = socket_and_client();
+            set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
+            drop(client);
+            let error = socket.ready(false, false).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+        });
+    }
+
+    #[test]
+    fn urgent_data_ends_a_wait_of_a_socket_that_is_not_read_once() {
+        run(async {
+            let (mut socket, client) = socket_and_client();
+            rustix::net::send(&client, b"xy", SendFlags::OOB).unwrap();
+            let ready = socket.ready(false, false).await.unwrap();
+            assert_eq!(ready, Ready { is_urgent: true, ..Ready::default() });
+            assert!(is_pending(&mut socket).await);
+        });
+    }
+
+    #[test]
+    fn a_half_close_does_not_end_a_wait_of_a_socket_that_is_not_read() {
+        run(async {
+            let (mut socket, client) = socket_and_client();
+            client.shutdown(std::net::Shutdown::Write).unwrap();
+            assert!(socket.ready(true, false).await.unwrap().can_read);
+            assert!(is_pending(&mut socket).await);
+        });
+    }
+
+    async fn is_pending(socket: &mut Socket) -> bool {
+        let mut ready = pin!(socket.ready(false, false));
+        std::future::poll_fn(|context| Poll::Ready(ready.as_mut().poll(context).is_pending())).await
     }
 
     #[test]

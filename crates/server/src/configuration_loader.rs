@@ -60,7 +60,7 @@ impl<'a> ConfigurationLoader<'a> {
     ///
     /// Returns an error if two settings exclude each other or no listen address remains.
     pub(super) fn login(&self) -> Result<LoginConfiguration> {
-        let table = self.file.login.clone().unwrap_or_default();
+        let table = self.file.login.clone();
         let consoles = self.file.consoles.clone();
         LoginConfiguration::complete(table, consoles, &self.flags.login, &self.shared())
     }

@@ -12,6 +12,7 @@
 //! returns the settings of each server.
 
 mod admission;
+mod are_you_there;
 mod certificate;
 mod check;
 mod client_stream;

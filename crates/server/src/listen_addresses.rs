@@ -74,6 +74,17 @@ impl ListenAddresses {
         Self { listen: vec![address], listen_tls: Vec::new() }
     }
 
+    /// Returns the addresses to open on the user-space host, if `is_userspace`, or else all.
+    pub(super) fn to_open(&self, is_userspace: bool) -> Self {
+        match is_userspace {
+            true => Self {
+                listen: one_per_port(&self.listen),
+                listen_tls: one_per_port(&self.listen_tls),
+            },
+            false => self.clone(),
+        }
+    }
+
     /// Returns whether there is no address.
     pub(super) fn is_empty(&self) -> bool {
         self.listen.is_empty() && self.listen_tls.is_empty()
@@ -91,6 +102,17 @@ impl ListenAddresses {
         }
         Ok(())
     }
+}
+
+/// Returns the first address of each port. A port of the user-space host covers all its addresses.
+pub(super) fn one_per_port(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
+    let mut distinct: Vec<SocketAddr> = Vec::new();
+    for address in addresses {
+        if distinct.iter().all(|known| known.port() != address.port()) {
+            distinct.push(*address);
+        }
+    }
+    distinct
 }
 
 fn default_port(assigned: u16, unprivileged_offset: u16, is_root: bool) -> u16 {
@@ -129,6 +151,15 @@ mod tests {
         };
         assert_eq!(ports(true), [23, 992, 21, 69]);
         assert_eq!(ports(false), [2323, 3292, 2121, 6969]);
+    }
+
+    #[test]
+    fn the_user_space_host_opens_each_port_once() {
+        let listen: Vec<SocketAddr> =
+            ["192.0.2.1:23", "[::]:23", "[::]:24"].map(|address| address.parse().unwrap()).into();
+        let addresses = ListenAddresses { listen: listen.clone(), listen_tls: Vec::new() };
+        assert_eq!(addresses.to_open(true).listen, [listen[0], listen[2]]);
+        assert_eq!(addresses.to_open(false), addresses);
     }
 
     #[test]

@@ -157,11 +157,12 @@ impl ServerListener {
                 service.notify_refused(&connection, refusal);
                 continue;
             }
+            let slot = AdmittedSlot { service: Rc::clone(&service), peer, has_ended: false };
             connections.make_room();
-            let service = Rc::clone(&service);
             let task = tokio::task::spawn_local(async move {
-                Rc::clone(&service).serve(connection, peer).await;
-                service.release(peer);
+                let mut slot = slot;
+                Rc::clone(&slot.service).serve(connection, peer).await;
+                slot.has_ended = true;
             });
             connections.add(task.abort_handle());
         }
@@ -186,6 +187,24 @@ impl ServerListener {
             Self::Kernel(_) => retry_of_kernel(error),
             // The user-space host has ended with its device.
             Self::Userspace(_) => Retry::Never,
+        }
+    }
+}
+
+/// Slot of an admitted connection, which is released when the task of the connection ends or
+/// panics.
+struct AdmittedSlot<S: ConnectionService> {
+    service: Rc<S>,
+    peer: SocketAddr,
+    /// Whether the connection was served to its end.
+    has_ended: bool,
+}
+
+impl<S: ConnectionService> Drop for AdmittedSlot<S> {
+    fn drop(&mut self) {
+        // A task that was aborted because of `connections_max` releases no slot.
+        if self.has_ended || std::thread::panicking() {
+            self.service.release(self.peer);
         }
     }
 }
@@ -276,7 +295,8 @@ mod tests {
     use tokio::sync::Notify;
     use tokio::task::LocalSet;
 
-    /// Service that sends a byte to each client and waits until the client closes the connection.
+    /// Service that sends a byte to each client and waits until the client closes the connection. A
+    /// byte of the client makes it panic.
     struct TestService {
         connections_max: Option<usize>,
         /// Number of connections that are admitted at the same time.
@@ -315,7 +335,7 @@ mod tests {
 
         async fn serve(self: Rc<Self>, mut connection: TcpConnection, _peer: SocketAddr) {
             connection.write_all(b"!").await.unwrap();
-            connection.read_u8().await.unwrap_err();
+            assert!(connection.read_u8().await.is_err(), "the client has sent a byte");
         }
 
         fn release(&self, _peer: SocketAddr) {
@@ -356,6 +376,20 @@ mod tests {
             }
             let mut third = TcpStream::connect(at).await.unwrap();
             assert_eq!(third.read_u8().await.unwrap(), b'!');
+        });
+    }
+
+    #[test]
+    fn a_panic_of_a_session_releases_its_slot() {
+        run_test(async {
+            let service = TestService::new(1, None);
+            let at = start(&service);
+            let mut first = TcpStream::connect(at).await.unwrap();
+            first.write_all(b"?").await.unwrap();
+            let mut reply = Vec::new();
+            // The connection ends, possibly with a reset.
+            _ = first.read_to_end(&mut reply).await;
+            assert_eq!(service.slots.get(), 1);
         });
     }
 

@@ -42,6 +42,8 @@ pub(super) struct LoginTable {
 /// Configuration with all defaults applied.
 #[derive(Clone, Debug)]
 pub(super) struct LoginConfiguration {
+    /// Whether the configuration file has the table `[login]`.
+    pub(super) has_table: bool,
     /// Listen addresses of logins; none if only consoles are served.
     pub(super) addresses: ListenAddresses,
     /// START_TLS policy of cleartext listeners; by default it depends on the listen address.
@@ -64,11 +66,13 @@ impl LoginConfiguration {
     ///
     /// Returns an error if two settings exclude each other or no listen address remains.
     pub(super) fn complete(
-        mut table: LoginTable,
+        table: Option<LoginTable>,
         mut consoles: Vec<ConsoleFile>,
         flags: &LoginFlags,
         shared: &SharedSettings<'_>,
     ) -> Result<Self> {
+        let has_table = table.is_some();
+        let mut table = table.unwrap_or_default();
         let mut addresses = ListenAddresses::given(
             (&flags.listen, &flags.listen_tls),
             (table.listen.take(), table.listen_tls.take()),
@@ -80,7 +84,19 @@ impl LoginConfiguration {
             );
         }
         if let Some(device) = &flags.console {
-            consoles.push(console_of(device, addresses.take().unwrap_or_default(), flags));
+            let has_flags = !flags.listen.is_empty() || !flags.listen_tls.is_empty();
+            // The policy of `[login]` belongs to its addresses.
+            let tls = flags.tls.or(table.tls.filter(|_| !has_flags && addresses.is_some()));
+            consoles.push(console_of(device, addresses.take().unwrap_or_default(), tls));
+        }
+        if *shared.via != Route::Kernel
+            && let Some(console) = consoles.iter().find(|console| !console.has_addresses())
+        {
+            bail!(
+                "no port for console {} at {}: set listen or listen-tls in its [[console]] table",
+                console.device,
+                shared.via
+            );
         }
         if flags.users.is_some() || flags.exec.is_some() {
             table.users.clone_from(&flags.users);
@@ -106,6 +122,7 @@ impl LoginConfiguration {
         let idle_timeout_s = flags.idle_timeout_s.or(table.idle_timeout_s);
         let login_timeout_s = table.login_timeout_s.unwrap_or(LOGIN_TIMEOUT_S);
         Ok(Self {
+            has_table,
             addresses,
             start_tls: flags.tls.or(table.tls),
             consoles,
@@ -146,12 +163,12 @@ impl LoginConfiguration {
 }
 
 /// Returns the console of `--console`, which gets the addresses of the flags or of `[login]`.
-fn console_of(device: &str, addresses: ListenAddresses, flags: &LoginFlags) -> ConsoleFile {
+fn console_of(device: &str, addresses: ListenAddresses, tls: Option<StartTls>) -> ConsoleFile {
     ConsoleFile {
         device: device.to_owned(),
         listen: addresses.listen,
         listen_tls: addresses.listen_tls,
-        tls: flags.tls,
+        tls,
         ..ConsoleFile::default()
     }
 }
@@ -172,16 +189,20 @@ mod tests {
     use crate::flags::RootFlags;
 
     fn complete_with(text: &str, flags: &LoginFlags) -> Result<LoginConfiguration> {
+        complete_via(text, flags, &Route::Kernel)
+    }
+
+    fn complete_via(text: &str, flags: &LoginFlags, via: &Route) -> Result<LoginConfiguration> {
         let file: ConfigurationFile = toml::from_str(text)?;
         let shared = SharedSettings {
             root: &RootFlags::default(),
             allow: &[],
             deny: &[],
-            via: &Route::Kernel,
+            via,
             certificate: CertificatePaths::configured(None),
             is_root: false,
         };
-        LoginConfiguration::complete(file.login.unwrap_or_default(), file.consoles, flags, &shared)
+        LoginConfiguration::complete(file.login, file.consoles, flags, &shared)
     }
 
     fn complete(text: &str) -> Result<LoginConfiguration> {
@@ -253,6 +274,32 @@ mod tests {
         let configuration = complete_with("", &flags).unwrap();
         assert!(!configuration.serves_logins());
         assert_eq!(configuration.consoles[0].addresses.listen, listen);
+    }
+
+    #[test]
+    fn a_console_at_the_addresses_of_the_login_table_has_its_tls_policy() {
+        let text = "[login]\nlisten = [\"[::1]:2217\"]\ntls = \"required\"\n";
+        let console = Some("/dev/ttyS0".to_owned());
+        let flags = LoginFlags { console, ..LoginFlags::default() };
+        let start_tls =
+            |flags: &LoginFlags| complete_with(text, flags).unwrap().consoles[0].start_tls;
+        assert_eq!(start_tls(&flags), Some(StartTls::Required));
+        let listen = vec!["[::1]:2218".parse().unwrap()];
+        assert_eq!(start_tls(&LoginFlags { listen, ..flags.clone() }), None);
+        let tls = Some(StartTls::Offered);
+        assert_eq!(start_tls(&LoginFlags { tls, ..flags }), tls);
+    }
+
+    #[test]
+    fn a_console_on_the_own_stack_needs_its_own_addresses() {
+        let via: Route = "tun:plumb0".parse().unwrap();
+        let complete = |text: &str| complete_via(text, &LoginFlags::default(), &via);
+        let login = "[login]\nlisten = [\"[::]:23\"]\nexec = [\"menu\"]\n";
+        let console = "[[console]]\ndevice = \"/dev/ttyS0\"\n";
+        let error = complete(&format!("{login}{console}")).unwrap_err().to_string();
+        let why = "set listen or listen-tls in its [[console]] table";
+        assert_eq!(error, format!("no port for console /dev/ttyS0 at {via}: {why}"));
+        assert!(complete(&format!("{login}{console}listen = [\"[::]:2217\"]\n")).is_ok());
     }
 
     #[test]

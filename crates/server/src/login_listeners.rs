@@ -48,6 +48,7 @@ impl Listeners<'_> {
         console: Option<&Rc<SerialConsole>>,
         accept_tasks: &mut JoinSet<io::Error>,
     ) -> Result<()> {
+        let addresses = addresses.to_open(self.host.is_some());
         for address in &addresses.listen {
             let is_loopback = address.ip().is_loopback() && self.host.is_none();
             let protection = match is_loopback {

@@ -59,12 +59,27 @@ impl LoginState {
 
     /// Adopts the users and the admission rules of another configuration. Listeners and open
     /// sessions are not affected.
-    pub(crate) fn apply_reloadable(&self, other: Self) {
-        if let (Service::Users(users), Service::Users(new)) = (&self.service, other.service) {
-            let new = new.into_inner().unwrap_or_else(PoisonError::into_inner);
-            *users.lock().unwrap_or_else(PoisonError::into_inner) = new;
+    ///
+    /// # Errors
+    ///
+    /// Returns an error, and adopts nothing, if the other configuration lacks the table `[login]`
+    /// of this one or has another service.
+    pub(crate) fn apply_reloadable(&self, other: Self) -> Result<()> {
+        if self.configuration.has_table && !other.configuration.has_table {
+            bail!("the [login] table is missing");
+        }
+        match (&self.service, other.service) {
+            (Service::Users(users), Service::Users(new)) => {
+                let new = new.into_inner().unwrap_or_else(PoisonError::into_inner);
+                *users.lock().unwrap_or_else(PoisonError::into_inner) = new;
+            }
+            (Service::NoLogins, Service::NoLogins)
+            | (Service::SystemLogin, Service::SystemLogin) => {}
+            (Service::Exec(program), Service::Exec(new)) if *program == new => {}
+            _ => bail!("a change between system login, users and exec needs a restart"),
         }
         self.admission().set_rules(other.configuration.rules);
+        Ok(())
     }
 
     pub(crate) fn admission(&self) -> MutexGuard<'_, Admission> {
@@ -142,4 +157,35 @@ fn service(configuration: &LoginConfiguration) -> Result<Service> {
         bail!("this system has no login program: give a user file with --users");
     }
     Ok(Service::SystemLogin)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::configuration_loader::ConfigurationLoader;
+
+    fn login_state(text: &str) -> LoginState {
+        let flags = Flags::default();
+        let path = std::env::temp_dir().join(format!("plumb-reload-{}", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        let flags = Flags { config: Some(path.clone()), ..flags };
+        let loader = ConfigurationLoader::open(&flags).unwrap();
+        std::fs::remove_file(path).unwrap();
+        LoginState::prepare(loader.login().unwrap(), &flags).unwrap()
+    }
+
+    #[test]
+    fn a_reload_without_the_login_table_or_with_another_service_changes_nothing() {
+        let console = "[[console]]\ndevice = \"/dev/ttyS0\"\n";
+        let running = login_state(&format!("[login]\ndeny = [\"192.0.2.0/24\"]\n{console}"));
+        let reload =
+            |text: &str| running.apply_reloadable(login_state(text)).map_err(|e| e.to_string());
+        let is_denied = || running.admission().admit([192, 0, 2, 1].into()).is_err();
+        assert_eq!(reload(console).unwrap_err(), "the [login] table is missing");
+        let exec = reload("[login]\nexec = [\"menu\"]\n").unwrap_err();
+        assert_eq!(exec, "a change between system login, users and exec needs a restart");
+        assert!(is_denied());
+        assert_eq!(reload(&format!("[login]\n{console}")), Ok(()));
+        assert!(!is_denied());
+    }
 }

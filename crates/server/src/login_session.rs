@@ -8,6 +8,7 @@ mod half_duplex;
 mod password_check;
 mod window_size;
 
+use super::are_you_there::AreYouThereLimit;
 use super::login_prompt::LoginPrompt;
 use super::login_server::Service;
 use super::program::{self, Client, RunningProgram};
@@ -35,14 +36,14 @@ use window_size::DEFAULT_WINDOW;
 
 /// Maximum time that negotiation delays the start of the program.
 const NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(3);
+/// Time without accepted output after which a session that has ended is closed.
+const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum number of password attempts per session.
 const ATTEMPTS_MAX: u32 = 3;
 /// Time without program output after which the terminal is hung up, once the client has closed its
 /// half of the connection. A client whose input is a pipe thus still receives the output of its
 /// last command.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum number of answers to AYT per second.
-const AYT_PER_SECOND: u32 = 4;
 
 /// Stage of a session.
 enum Stage {
@@ -76,8 +77,7 @@ pub(super) struct LoginSession {
     is_echo_refused: bool,
     terminal_type: Option<String>,
     attempts: u32,
-    ayt_replies_left: u32,
-    ayt_window_start: Instant,
+    ayt_limit: AreYouThereLimit,
     last_input_at: Instant,
 }
 
@@ -108,7 +108,9 @@ impl SessionBackend for LoginSession {
                     (None, idle) => idle.map(|time| self.last_input_at + time),
                 }
             }
-            Stage::Ended(_) => Some(self.last_input_at + NEGOTIATION_TIMEOUT),
+            Stage::Ended(_) => {
+                Some(client.last_output_deadline(self.last_input_at, LAST_OUTPUT_TIMEOUT))
+            }
         }
     }
 
@@ -190,7 +192,6 @@ impl SessionBackend for LoginSession {
 
 impl LoginSession {
     pub(super) fn new() -> Self {
-        let now = Instant::now();
         Self {
             stage: Stage::Negotiating,
             writable: None,
@@ -198,9 +199,8 @@ impl LoginSession {
             is_echo_refused: false,
             terminal_type: None,
             attempts: 0,
-            ayt_replies_left: AYT_PER_SECOND,
-            ayt_window_start: now,
-            last_input_at: now,
+            ayt_limit: AreYouThereLimit::new(),
+            last_input_at: Instant::now(),
         }
     }
 
@@ -303,7 +303,8 @@ impl LoginSession {
     }
 
     fn on_data(&mut self, client: &mut TelnetClient, data: &[u8]) {
-        if client.server.configuration.idle_timeout.is_some() {
+        let has_ended = matches!(self.stage, Stage::Ended(_));
+        if client.server.configuration.idle_timeout.is_some() && !has_ended {
             self.last_input_at = Instant::now();
         }
         self.process_input(client, data);
@@ -361,14 +362,8 @@ impl LoginSession {
         }
     }
 
-    /// Replies to AYT (Are You There) at most [`AYT_PER_SECOND`] times per second (attack 58).
     fn answer_are_you_there(&mut self, client: &mut TelnetClient) {
-        if self.ayt_window_start.elapsed() >= Duration::from_secs(1) {
-            self.ayt_replies_left = AYT_PER_SECOND;
-            self.ayt_window_start = Instant::now();
-        }
-        if let Some(remaining) = self.ayt_replies_left.checked_sub(1) {
-            self.ayt_replies_left = remaining;
+        if self.ayt_limit.take_reply() {
             client.queue_output(b"\r\n[plumb: yes]\r\n");
         }
     }

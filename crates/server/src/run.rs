@@ -190,15 +190,18 @@ fn reload(flags: &Flags, served: &Served, log: Log) {
         let settings = load().and_then(|loader| loader.ftp());
         ftp.reload(settings.and_then(|settings| settings.context("the [ftp] table is missing")));
     }
+    if let Some(files) = &served.files {
+        let settings = load().and_then(|loader| loader.tftp());
+        files.reload(settings.and_then(|settings| settings.context("the [tftp] table is missing")));
+    }
     if let Some(login_server) = &served.login_server {
         let configuration = load().and_then(|loader| loader.login());
         let login_state =
             configuration.and_then(|configuration| LoginState::prepare(configuration, flags));
-        log.write(&match login_state {
-            Ok(login_state) => {
-                login_server.apply_reloadable(login_state);
-                ServeEvent::ReloadedLogins
-            }
+        let reload_result =
+            login_state.and_then(|login_state| login_server.apply_reloadable(login_state));
+        log.write(&match reload_result {
+            Ok(()) => ServeEvent::ReloadedLogins,
             Err(error) => ServeEvent::NotReloaded { why: format!("{error:#}") },
         });
     }

@@ -7,6 +7,7 @@ use super::start_tls_policy::StartTls;
 use protocols::telnet::{Command, OptionCode, OptionSet, ServerSettings, Side, Telnet};
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// Number of bytes queued for the client at which the session stops reading the output of its back
@@ -17,6 +18,9 @@ const SYNCH_MIN_LEN: usize = 4096;
 /// Number of typed bytes queued for the back end at which the session stops reading the client's
 /// input.
 pub(super) const TYPED_MAX_LEN: usize = 4096;
+
+/// Maximum time for sending the last output of a session, however slowly the client accepts it.
+const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Sent to a client that continues in cleartext although TLS is required.
 const NO_TLS: &[u8] =
@@ -43,6 +47,8 @@ pub(super) struct TelnetClient {
     /// Set when the client has closed its half of the connection: the time of the close, or of the
     /// back end's last output after the close.
     pub(super) half_closed_at: Option<Instant>,
+    /// Time at which the client has last accepted output.
+    pub(super) accepted_at: Option<Instant>,
     pub(super) start_tls: StartTls,
     /// Set if TLS begins after the current output: the bytes that were read after the end of the
     /// cleartext session.
@@ -77,6 +83,7 @@ impl TelnetClient {
             go_ahead: GoAhead::default(),
             started_at: Instant::now(),
             half_closed_at: None,
+            accepted_at: None,
             start_tls,
             tls_input: None,
             traffic: SessionTraffic::default(),
@@ -153,9 +160,31 @@ impl TelnetClient {
         }
     }
 
+    /// Processes the notice of urgent data. The Synch also discards the input that the back end has
+    /// not accepted, so that the session reads on to the data mark (RFC 854).
+    pub(super) fn on_urgent(&mut self) {
+        self.telnet.urgent();
+        if self.telnet.is_discarding() {
+            self.typed_input.clear();
+        }
+    }
+
     /// Records that the client has closed its half of the connection.
     pub(super) fn on_half_close(&mut self) {
         self.half_closed_at = Some(Instant::now());
+    }
+
+    /// Records that the client has accepted output.
+    pub(super) fn on_accepted(&mut self) {
+        self.accepted_at = Some(Instant::now());
+    }
+
+    /// Returns the time at which a session that sends its last output since `ended_at` is closed:
+    /// when the client has accepted nothing for `timeout`, at most [`LAST_OUTPUT_TIMEOUT`] after
+    /// `ended_at`.
+    pub(super) fn last_output_deadline(&self, ended_at: Instant, timeout: Duration) -> Instant {
+        let accepted_at = self.accepted_at.map_or(ended_at, |at| at.max(ended_at));
+        (accepted_at + timeout).min(ended_at + LAST_OUTPUT_TIMEOUT)
     }
 
     /// Begins TLS after the current output. `rest` are the bytes after the end of the cleartext

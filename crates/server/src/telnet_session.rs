@@ -37,8 +37,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Reason for the end of a wait.
 enum Woken<B> {
     Client(Ready),
-    /// The connection is lost. Only TLS and the user-space TCP report the loss while waiting; a
-    /// kernel socket reports it on reading.
+    /// The connection is lost. A kernel socket reports the loss on reading instead if the session
+    /// reads.
     Disconnected,
     Backend(B),
     Deadline,
@@ -52,6 +52,10 @@ pub(super) struct TelnetSession<W, B> {
     /// Whether the last read from the client filled the buffer. In this case the back end's output
     /// is processed before the client's input.
     is_client_busy: bool,
+    /// Whether a write has failed because the connection is lost.
+    is_lost: bool,
+    /// Number of accepted bytes that the stream had not sent before the last wait.
+    unsent_len: usize,
 }
 
 impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
@@ -63,7 +67,7 @@ impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
         backend: B,
     ) -> Self {
         let client = TelnetClient::new(peer, server, start_tls, B::OPTIONS);
-        Self { stream, client, backend, is_client_busy: false }
+        Self { stream, client, backend, is_client_busy: false, is_lost: false, unsent_len: 0 }
     }
 
     /// Runs the session to its end.
@@ -117,17 +121,22 @@ impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
         let first_deadline = self.client.started_at + FIRST_DEADLINE;
         let mut timer = pin!(sleep_until(first_deadline));
         loop {
+            self.count_sent();
             if let Some(ending) = self.backend.advance(&mut self.client)? {
                 return Ok(ending);
             }
             self.write_output()?;
-            let is_output_sent = !self.client.has_output();
-            if self.client.tls_input.is_some() && is_output_sent && !self.stream.has_unsent() {
+            if self.is_lost {
+                return Ok(SessionEnd::ClientClosed);
+            }
+            let is_output_sent = !self.client.has_output() && !self.stream.has_unsent();
+            if self.client.tls_input.is_some() && is_output_sent {
                 return Ok(SessionEnd::StartsTls);
             }
             if let Some(ending) = self.backend.ending().filter(|_| is_output_sent) {
                 return Ok(ending);
             }
+            self.unsent_len = self.stream.unsent_len();
             let due = earliest(self.backend.deadline(&self.client), self.client.deadline());
             expire_by(timer.as_mut(), due);
             // A session that is always ready must not starve the others.
@@ -137,11 +146,12 @@ impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
             match wake_reason {
                 Woken::Client(ready) => {
                     if ready.is_urgent {
-                        self.client.telnet.urgent();
+                        self.client.on_urgent();
                     }
                     if ready.can_read && !self.read()? {
                         self.client.on_half_close();
-                        if !self.backend.has_program() {
+                        let sends_last_output = self.backend.ending().is_some() && !is_output_sent;
+                        if !self.backend.has_program() && !sends_last_output {
                             return Ok(SessionEnd::ClientClosed);
                         }
                     }
@@ -156,14 +166,23 @@ impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
         }
     }
 
+    /// Records the output that the stream has passed on to the client during the last wait.
+    fn count_sent(&mut self) {
+        if self.stream.unsent_len() < self.unsent_len {
+            self.client.on_accepted();
+        }
+    }
+
     async fn wait(
         &mut self,
         mut timer: Pin<&mut Sleep>,
         has_deadline: bool,
     ) -> Result<Woken<B::Wakeup>> {
         let wants_write = self.client.has_output();
-        let wants_input = self.client.wants_input();
-        let polls_stream = wants_input || wants_write || self.stream.has_unsent();
+        // The wait must end when the last output is sent.
+        let flushes_last_output =
+            self.backend.ending().is_some() && !wants_write && self.stream.has_unsent();
+        let wants_input = self.client.wants_input() && !flushes_last_output;
         let mut client_ready = pin!(self.stream.ready(wants_input, wants_write));
         let mut backend_ready = pin!(self.backend.ready(&self.client));
         // The client is polled first, to reduce latency, unless it sends continuously.
@@ -172,7 +191,7 @@ impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
             if is_client_busy && let Poll::Ready(woken) = backend_ready.as_mut().poll(context) {
                 return Poll::Ready(woken.map(Woken::Backend));
             }
-            if polls_stream && let Poll::Ready(ready) = client_ready.as_mut().poll(context) {
+            if let Poll::Ready(ready) = client_ready.as_mut().poll(context) {
                 return Poll::Ready(match ready {
                     Err(error) if is_connection_lost(&error) => Ok(Woken::Disconnected),
                     ready => ready.context("the client connection failed").map(Woken::Client),
@@ -232,7 +251,7 @@ impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
         loop {
             let is_pending = self.backend.take_output(&mut self.client);
             self.write()?;
-            if !is_pending || !self.client.telnet.output().is_empty() {
+            if !is_pending || self.is_lost || !self.client.telnet.output().is_empty() {
                 return Ok(());
             }
         }
@@ -251,15 +270,13 @@ impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
             let written_bytes = match write_result {
                 Ok(Some(written)) => written,
                 Ok(None) => return Ok(()),
-                // The next read reports the lost connection too. If the client has closed its half,
-                // nothing is read any more, and the session ends at once.
                 Err(error) if is_connection_lost(&error) => {
-                    let started_at = self.client.started_at;
-                    self.client.half_closed_at = self.client.half_closed_at.map(|_| started_at);
-                    output.len()
+                    self.is_lost = true;
+                    return Ok(());
                 }
                 Err(error) => return Err(error).context("the client connection failed"),
             };
+            self.client.on_accepted();
             self.client.traffic.bytes_out += written_bytes as u64;
             self.client.telnet.sent(written_bytes);
         }

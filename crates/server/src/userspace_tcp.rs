@@ -56,26 +56,44 @@ impl UserspaceTcp {
             Poll::Ready(readable) => readable?,
             Poll::Pending => return Poll::Pending,
         }
+        Poll::Ready(Ok(Ready { can_read: true, ..self.take_urgent() }))
+    }
+
+    /// Waits for urgent data or the loss of the connection.
+    fn poll_urgent(&mut self, context: &Context<'_>) -> Poll<io::Result<Ready>> {
+        match self.stream.poll_urgent(context, self.is_urgent_reported) {
+            Poll::Ready(urgent) => urgent?,
+            Poll::Pending => return Poll::Pending,
+        }
+        Poll::Ready(Ok(self.take_urgent()))
+    }
+
+    /// Returns the notice of urgent data, if it has not been reported.
+    fn take_urgent(&mut self) -> Ready {
         // A closed connection has no urgent data.
         let has_urgent = self.stream.bytes_to_urgent_end().is_ok_and(|bytes| bytes.is_some());
         let is_urgent = has_urgent && !self.is_urgent_reported;
         self.is_urgent_reported |= is_urgent;
-        Poll::Ready(Ok(Ready { can_read: true, is_urgent, can_write: false }))
+        Ready { is_urgent, ..Ready::default() }
     }
 }
 
 impl ClientStream for UserspaceTcp {
     async fn ready(&mut self, wants_read: bool, wants_write: bool) -> io::Result<Ready> {
+        let awaits_flush = !wants_read && !wants_write && self.has_unsent();
         std::future::poll_fn(|context| {
             match self.poll_outgoing(context) {
-                Poll::Ready(Ok(())) if !wants_read && !wants_write => {
+                Poll::Ready(Ok(())) if awaits_flush => {
                     return Poll::Ready(Ok(Ready::default()));
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Ready(Ok(())) | Poll::Pending => {}
             }
             let can_write = self.outgoing.len() < OUTGOING_LEN;
-            let incoming = if wants_read { self.poll_incoming(context) } else { Poll::Pending };
+            let incoming = match wants_read {
+                true => self.poll_incoming(context),
+                false => self.poll_urgent(context),
+            };
             match incoming {
                 Poll::Ready(ready) => Poll::Ready(ready.map(|ready| Ready { can_write, ..ready })),
                 Poll::Pending if wants_write && can_write => {
@@ -89,6 +107,10 @@ impl ClientStream for UserspaceTcp {
 
     fn has_unsent(&self) -> bool {
         !self.outgoing.is_empty()
+    }
+
+    fn unsent_len(&self) -> usize {
+        self.outgoing.len()
     }
 
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<Option<Read>> {

@@ -135,6 +135,28 @@ impl Stream {
         })
     }
 
+    /// Waits until the peer announces urgent data, or until the connection fails. Data and the end
+    /// of the stream do not end the wait. With `knows_urgent`, neither does announced urgent data.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error with which the connection or the host has failed.
+    pub fn poll_urgent(&self, context: &Context<'_>, knows_urgent: bool) -> Poll<io::Result<()>> {
+        self.host.act(|state| {
+            let is_urgent_ahead = state.layers(|layers, _| {
+                layers.tcp.urgent_ahead(self.id).is_ok_and(|ahead| ahead.is_some())
+            });
+            if is_urgent_ahead && !knows_urgent {
+                return Poll::Ready(Ok(()));
+            }
+            if let Poll::Ready(Err(error)) = self.poll_end(state, context) {
+                return Poll::Ready(Err(error));
+            }
+            self.waiting(state).reading = Some(context.waker().clone());
+            Poll::Pending
+        })
+    }
+
     /// Sends `data` as urgent data, together with all data queued before it. The urgent pointer
     /// points to the byte after the last byte of `data` (RFC 6093). Waits until there is space in
     /// the send buffer, and returns the number of bytes accepted.

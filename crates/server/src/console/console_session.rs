@@ -9,6 +9,7 @@
 use super::SerialConsole;
 use super::escape::{ConsoleKey, Escape, EscapeCommand, HELP};
 use super::line_multiplexer::{ClientId, InputResult, Masks};
+use crate::are_you_there::AreYouThereLimit;
 use crate::log::ServeEvent as Logged;
 use crate::session_backend::SessionBackend;
 use crate::session_end::SessionEnd;
@@ -29,8 +30,9 @@ const NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(1);
 const TLS_NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum number of bytes of line output taken from the queue of the client at a time.
 const CHUNK_LEN: usize = 8 * 1024;
-/// Maximum time for sending the last output, and duration of a BREAK sent by key or by Telnet.
+/// Time without accepted output after which a session that has ended is closed.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
+/// Duration of a BREAK sent by key or by Telnet.
 const BREAK: Duration = Duration::from_millis(300);
 
 /// Initial masks of RFC 2217: all bits of the modem state, no bits of the line state.
@@ -51,6 +53,7 @@ pub(crate) struct ConsoleSession {
     stage: Stage,
     escape: Escape,
     masks: Masks,
+    ayt_limit: AreYouThereLimit,
     /// Whether the client has been notified of refused input since its input was last accepted.
     is_refusal_reported: bool,
     /// Start of the session, or of its end.
@@ -66,7 +69,8 @@ impl SessionBackend for ConsoleSession {
         self.finish_negotiation(client);
         self.forward_typed_input(client);
         // Continuous input must not delay the end of the session.
-        let has_lingered = self.started_at.elapsed() >= LINGER_TIMEOUT;
+        let deadline = client.last_output_deadline(self.started_at, LINGER_TIMEOUT);
+        let has_lingered = Instant::now() >= deadline;
         Ok(self.ending().filter(|_| has_lingered))
     }
 
@@ -105,7 +109,7 @@ impl SessionBackend for ConsoleSession {
         match self.stage {
             Stage::Negotiating => Some(self.started_at + negotiation_timeout(client)),
             Stage::Attached(..) => None,
-            Stage::Ended(_) => Some(self.started_at + LINGER_TIMEOUT),
+            Stage::Ended(_) => Some(client.last_output_deadline(self.started_at, LINGER_TIMEOUT)),
         }
     }
 
@@ -157,6 +161,7 @@ impl ConsoleSession {
             stage: Stage::Negotiating,
             escape: Escape::default(),
             masks: MASKS,
+            ayt_limit: AreYouThereLimit::new(),
             is_refusal_reported: false,
             started_at: Instant::now(),
         }
@@ -164,10 +169,17 @@ impl ConsoleSession {
 
     /// Attaches the client once option negotiation is complete or has timed out.
     fn finish_negotiation(&mut self, client: &mut TelnetClient) {
-        if !matches!(self.stage, Stage::Negotiating) || client.tls_input.is_some() {
+        if !matches!(self.stage, Stage::Negotiating) {
             return;
         }
         let has_timed_out = self.started_at.elapsed() >= negotiation_timeout(client);
+        if client.tls_input.is_some() {
+            // TLS begins when all output is sent, which the client may prevent.
+            if has_timed_out {
+                self.finish(SessionEnd::TlsRequired);
+            }
+            return;
+        }
         let is_negotiated = client.telnet.negotiation_is_quiet() && !client.awaits_tls();
         if is_negotiated || has_timed_out {
             self.attach(client);
@@ -269,7 +281,7 @@ impl ConsoleSession {
     fn on_command(&mut self, client: &mut TelnetClient, command: Command) {
         match command {
             Command::Break => self.send_break(client),
-            Command::AreYouThere => notify(client, "yes"),
+            Command::AreYouThere if self.ayt_limit.take_reply() => notify(client, "yes"),
             _ => {}
         }
     }
@@ -351,5 +363,52 @@ fn notify(client: &mut TelnetClient, notice: &str) {
         _ = client.telnet.com_port(&signature, &mut client.server.engine().cx());
     } else {
         client.queue_output(format!("\r\n[plumb: {notice}]\r\n").as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::configuration_loader::ConfigurationLoader;
+    use crate::console::ConsoleSettings;
+    use crate::flags::Flags;
+    use crate::login_server::{LoginServer, LoginState};
+    use crate::start_tls_policy::StartTls;
+    use carrier::meters::MeterRegistry;
+    use std::net::SocketAddr;
+
+    fn session_and_client() -> (ConsoleSession, TelnetClient) {
+        let mut flags = Flags::default();
+        flags.login.console = Some("/dev/ttyS0".to_owned());
+        let loader = ConfigurationLoader::open(&flags).unwrap();
+        let login_state = LoginState::prepare(loader.login().unwrap(), &flags).unwrap();
+        let settings: ConsoleSettings = login_state.configuration.consoles[0].clone();
+        let server = LoginServer::open(login_state, &MeterRegistry::new("test")).unwrap();
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        let options = ConsoleSession::OPTIONS;
+        let client = TelnetClient::new(peer, Rc::new(server), StartTls::Required, options);
+        (ConsoleSession::new(Rc::new(SerialConsole::new(settings))), client)
+    }
+
+    #[test]
+    fn a_client_that_delays_start_tls_is_disconnected() {
+        let (mut session, mut client) = session_and_client();
+        client.tls_input = Some(Vec::new());
+        assert_eq!(session.advance(&mut client).unwrap(), None);
+        assert_eq!(session.ending(), None);
+        session.started_at -= TLS_NEGOTIATION_TIMEOUT;
+        session.advance(&mut client).unwrap();
+        assert_eq!(session.ending(), Some(SessionEnd::TlsRequired));
+        assert!(session.deadline(&client).unwrap() > Instant::now());
+    }
+
+    #[test]
+    fn replies_to_are_you_there_are_limited() {
+        let (mut session, mut client) = session_and_client();
+        for _ in 0..9 {
+            session.on_event(&mut client, Event::Command(Command::AreYouThere));
+        }
+        let output = String::from_utf8_lossy(client.telnet.output()).into_owned();
+        assert_eq!(output.matches("[plumb: yes]").count(), 4);
     }
 }

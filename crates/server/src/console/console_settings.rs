@@ -36,6 +36,13 @@ pub(crate) struct ConsoleFile {
     pub(crate) log: Option<PathBuf>,
 }
 
+impl ConsoleFile {
+    /// Returns whether a listen address is given.
+    pub(crate) fn has_addresses(&self) -> bool {
+        !self.listen.is_empty() || !self.listen_tls.is_empty()
+    }
+}
+
 /// Settings of a console with all defaults applied.
 #[derive(Clone, Debug)]
 pub(crate) struct ConsoleSettings {

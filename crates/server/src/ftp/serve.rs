@@ -9,6 +9,7 @@ use super::session::FtpSession;
 use super::space::Space;
 use super::upload;
 use crate::admission::AdmissionRefusal;
+use crate::listen_addresses::ListenAddresses;
 use crate::listener::{ConnectionService, ServerListener};
 use crate::log::ServeEvent;
 use anyhow::{Context, Result};
@@ -47,16 +48,15 @@ impl FtpServer {
         });
         let mut listeners = JoinSet::new();
         tokio::task::spawn_local(Rc::clone(&self).maintain_roots());
-        let addresses = settings.listen.iter().map(|address| (address, false));
-        let mut ports = Vec::new();
+        let addresses = ListenAddresses {
+            listen: settings.listen.clone(),
+            listen_tls: settings.listen_tls.clone(),
+        };
+        let addresses = addresses.to_open(self.host().is_some());
+        let cleartext = addresses.listen.iter().map(|address| (address, false));
         for (address, is_tls) in
-            addresses.chain(settings.listen_tls.iter().map(|address| (address, true)))
+            cleartext.chain(addresses.listen_tls.iter().map(|address| (address, true)))
         {
-            if self.host().is_some() && ports.contains(&(address.port(), is_tls)) {
-                // A port of the user-space host covers all its addresses.
-                continue;
-            }
-            ports.push((address.port(), is_tls));
             let listener = ServerListener::open(self.host(), *address)?;
             let has_tls = self.tls.borrow().is_some();
             let protection = match (is_tls, settings.tls, has_tls) {

@@ -16,6 +16,10 @@ pub(super) enum TftpEvent {
     Moved { from: SocketAddr, name: String, is_read: bool, bytes: u64, milliseconds: u64 },
     /// A transfer failed.
     Failed { from: SocketAddr, name: String, is_read: bool, bytes: u64, why: String },
+    /// The address prefixes and limits were reloaded.
+    Reloaded,
+    /// Reloading failed; the previous configuration remains in force.
+    NotReloaded { why: String },
 }
 
 impl fmt::Display for TftpEvent {
@@ -36,6 +40,10 @@ impl fmt::Display for TftpEvent {
                 let direction = direction(*is_read);
                 write!(f, "{from}: {direction} of '{name}' failed after {bytes} bytes: {why}")
             }
+            Self::Reloaded => f.write_str("TFTP address prefixes reloaded"),
+            Self::NotReloaded { why } => {
+                write!(f, "TFTP configuration not reloaded, the old one stays in force: {why}")
+            }
         }
     }
 }
@@ -55,12 +63,16 @@ mod tests {
             TftpEvent::Declined { from, name: text(), why: text() },
             TftpEvent::Moved { from, name: text(), is_read: true, bytes: 1, milliseconds: 1 },
             TftpEvent::Failed { from, name: text(), is_read: false, bytes: 1, why: text() },
+            TftpEvent::Reloaded,
+            TftpEvent::NotReloaded { why: text() },
         ];
-        assert_lines_are_harmless(&events, 4, |event| match event {
+        assert_lines_are_harmless(&events, 6, |event| match event {
             TftpEvent::Serving { .. } => 0,
             TftpEvent::Declined { .. } => 1,
             TftpEvent::Moved { .. } => 2,
             TftpEvent::Failed { .. } => 3,
+            TftpEvent::Reloaded => 4,
+            TftpEvent::NotReloaded { .. } => 5,
         });
     }
 }

@@ -2,6 +2,7 @@
 
 use super::configuration::TftpSettings;
 use super::running_transfer::RunningTransfer;
+use super::tftp_log::TftpEvent;
 use crate::admission::{Admission, AdmissionRefusal};
 use crate::log::Log;
 use crate::root::Rights;
@@ -134,6 +135,17 @@ impl TftpServer {
         self.admission.borrow().traffic(ServerProtocol::Tftp)
     }
 
+    /// Adopts the admission rules of `settings`. Running transfers are not affected.
+    pub(crate) fn reload(&self, settings: Result<TftpSettings>) {
+        self.log.write(&match settings {
+            Ok(settings) => {
+                self.admission.borrow_mut().set_rules(settings.rules);
+                TftpEvent::Reloaded
+            }
+            Err(error) => TftpEvent::NotReloaded { why: format!("{error:#}") },
+        });
+    }
+
     /// Stops all transfers, and gives them time to notify their clients.
     pub(crate) async fn close(&self) {
         self.transfers.borrow().values().for_each(|running| running.stop.request());
@@ -141,5 +153,32 @@ impl TftpServer {
         while !self.transfers.borrow().is_empty() && tokio::time::Instant::now() < until {
             tokio::time::sleep(CLOSE_TIMEOUT / 50).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::configuration_loader::ConfigurationLoader;
+    use crate::flags::Flags;
+
+    #[test]
+    fn a_reload_applies_the_prefixes_and_an_error_keeps_them() {
+        let mut flags = Flags { quiet: true, no_record: true, ..Flags::default() };
+        flags.tftp.is_requested = true;
+        flags.root.root = Some(std::env::temp_dir());
+        let settings = |flags: &Flags| ConfigurationLoader::open(flags).unwrap().tftp().unwrap();
+        let registry = MeterRegistry::new("test");
+        let transfer_log = Rc::new(TransferLog::new(None, flags.log()));
+        let server =
+            TftpServer::new(settings(&flags).unwrap(), flags.log(), transfer_log, &registry);
+        let server = server.unwrap();
+        let client = IpAddr::from([192, 0, 2, 1]);
+        assert_eq!(server.admit(client), Ok(()));
+        flags.deny = vec!["192.0.2.0/24".parse().unwrap()];
+        server.reload(Ok(settings(&flags).unwrap()));
+        assert_eq!(server.admit(client), Err(AdmissionRefusal::Prefix));
+        server.reload(Err(anyhow::anyhow!("invalid")));
+        assert_eq!(server.admit(client), Err(AdmissionRefusal::Prefix));
     }
 }
