@@ -89,15 +89,7 @@ impl LoginConfiguration {
             let tls = flags.tls.or(table.tls.filter(|_| !has_flags && addresses.is_some()));
             consoles.push(console_of(device, addresses.take().unwrap_or_default(), tls));
         }
-        if *shared.via != Route::Kernel
-            && let Some(console) = consoles.iter().find(|console| !console.has_addresses())
-        {
-            bail!(
-                "no port for console {} at {}: set listen or listen-tls in its [[console]] table",
-                console.device,
-                shared.via
-            );
-        }
+        check_console_addresses(&consoles, shared.via)?;
         if flags.users.is_some() || flags.exec.is_some() {
             table.users.clone_from(&flags.users);
             table.exec.clone_from(&flags.exec);
@@ -160,6 +152,24 @@ impl LoginConfiguration {
         let path = self.motd.as_deref().unwrap_or(Path::new("/etc/motd"));
         std::fs::read_to_string(path).map(|text| with_cr_lf(&text)).unwrap_or_default()
     }
+}
+
+/// Checks that each console has addresses of its own unless it uses the kernel's TCP/IP: the default
+/// address, loopback, would be every address of plumb's own TCP/IP stack.
+///
+/// # Errors
+///
+/// Returns an error that names a console without addresses.
+fn check_console_addresses(consoles: &[ConsoleFile], via: &Route) -> Result<()> {
+    if *via != Route::Kernel
+        && let Some(console) = consoles.iter().find(|console| !console.has_addresses())
+    {
+        bail!(
+            "no port for console {} at {via}: set listen or listen-tls in its [[console]] table",
+            console.device
+        );
+    }
+    Ok(())
 }
 
 /// Returns the console of `--console`, which gets the addresses of the flags or of `[login]`.
