@@ -2,7 +2,7 @@
 
 use super::tun_session::TunSession;
 use crate::exit::{self, Failure};
-use crate::measure::ProgressLine;
+use crate::measure::{ProgressLine, status_display};
 use anyhow::{Result, anyhow};
 use laboratory::control::control_report::{self, MachineDescription};
 use laboratory::control::{
@@ -17,7 +17,7 @@ use std::io::Write;
 
 /// Runs the experiments and prints the results.
 pub(super) fn run(is_json: bool) -> exit::Result {
-    let mut progress = ProgressLine::on_stderr();
+    let mut progress = ProgressLine::new(status_display());
     let load_before = load_average();
     let rate = Calibration::start().finish();
     let results = run_experiments(FULL_RUN, rate, &mut progress);

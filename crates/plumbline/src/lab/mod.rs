@@ -9,7 +9,7 @@ use crate::exit::{self, Failure};
 use crate::heading;
 use crate::manual::ManualPage;
 use crate::manual::entries::{COLUMNS, HOME, JOURNAL, STATE, STORE};
-use crate::measure::ProgressLine;
+use crate::measure::{ProgressLine, status_display};
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 use laboratory::comparison_tables;
@@ -189,7 +189,7 @@ fn experiment(paper: Paper, arguments: &Arguments, text: &str) -> Result<Experim
         exit::print_error(&anyhow!(why).context(format!("invalid scenario {}", file())));
         Failure::WrongArguments
     })?;
-    let mut progress = ProgressLine::on_stderr();
+    let mut progress = ProgressLine::new(status_display());
     progress.show("simulating in virtual time");
     progress.paint();
     let run = scenario.run();

@@ -1,6 +1,7 @@
 //! Arguments of `plumb measure`, and their valid combinations with each kind of target.
 
-use super::schedule::{Schedule, duration, large_size, size};
+use super::schedule::{duration, large_size, schedule, size};
+use super::series::Schedule;
 use super::target::{LoginTarget, MeasureTarget};
 use crate::address_families::AddressFamilyOptions;
 use crate::heading;
@@ -188,7 +189,7 @@ impl Arguments {
             MeasureTarget::Running(_) if self.count.is_some() || self.every.is_some() => {
                 bail!("a running plumb is observed once: use --for instead of --tries and --every")
             }
-            MeasureTarget::Running(_) => Schedule::new(None, None, None),
+            MeasureTarget::Running(_) => schedule(None, None, None),
             MeasureTarget::Login(_) if self.write => {
                 bail!("--write requires a file server as its target")
             }
@@ -197,7 +198,7 @@ impl Arguments {
                     "--pattern requires --write: the content of the server's own files is unknown"
                 )
             }
-            _ => Schedule::new(self.count, self.every, self.length),
+            _ => schedule(self.count, self.every, self.length),
         }
     }
 }

@@ -1,71 +1,104 @@
-//! Termination signals (SIGINT, SIGTERM, SIGHUP) as a descriptor that becomes readable.
+//! Interruption of a measurement: a flag, and a descriptor that becomes readable.
 
 use anyhow::{Context, Result};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use tokio::signal::unix::{SignalKind, signal};
 
-/// Watches for signals that ask the process to terminate.
+/// Receives the interruption of a measurement.
 #[derive(Debug)]
 pub(crate) struct Interrupts {
-    signaled: UnixStream,
-    is_interrupted: Arc<AtomicBool>,
+    readable: UnixStream,
+    state: Arc<InterruptState>,
 }
 
-/// Exit status that a shell reports for a process terminated by SIGINT.
-const EXIT_BY_SIGINT: i32 = 130;
+/// Interrupts a measurement, from any thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Interrupter {
+    state: Arc<InterruptState>,
+}
+
+#[derive(Debug)]
+struct InterruptState {
+    writer: UnixStream,
+    is_interrupted: AtomicBool,
+}
 
 impl Interrupts {
-    /// Starts to watch in a separate thread. A second signal terminates the process at once.
+    /// Creates a receiver that is not interrupted.
     ///
     /// # Errors
     ///
-    /// Returns an error if no descriptors or threads are left.
-    pub(crate) fn watch() -> Result<Self> {
-        let (signaled, mut writer) = UnixStream::pair().context("no file descriptors are left")?;
-        signaled.set_nonblocking(true)?;
-        let is_interrupted = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&is_interrupted);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let guard = runtime.enter();
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut hang_up = signal(SignalKind::hangup())?;
-        drop(guard);
-        let wait = async move {
-            loop {
-                tokio::select! {
-                    _ = interrupt.recv() => {}
-                    _ = terminate.recv() => {}
-                    _ = hang_up.recv() => {}
-                }
-                if flag.swap(true, Ordering::SeqCst) {
-                    std::process::exit(EXIT_BY_SIGINT);
-                }
-                // Ignored: if no descriptor is left to wake, [`Interrupts::is_interrupted`] still
-                // reports the signal.
-                _ = writer.write_all(b"!");
-            }
-        };
-        let builder = thread::Builder::new().name("interrupts".to_owned());
-        builder.spawn(move || runtime.block_on(wait)).context("cannot start a thread")?;
-        Ok(Self { signaled, is_interrupted })
+    /// Returns an error if no descriptors are left.
+    pub(crate) fn new() -> Result<Self> {
+        let (readable, writer) = UnixStream::pair().context("no file descriptors are left")?;
+        readable.set_nonblocking(true)?;
+        let is_interrupted = AtomicBool::new(false);
+        Ok(Self { readable, state: Arc::new(InterruptState { writer, is_interrupted }) })
     }
 
-    /// Returns a descriptor that becomes readable after a signal and stays readable.
+    /// Returns a handle that interrupts the measurement.
+    pub(crate) fn interrupter(&self) -> Interrupter {
+        Interrupter { state: Arc::clone(&self.state) }
+    }
+
+    /// Returns a descriptor that becomes readable after an interrupt and stays readable.
     ///
     /// # Errors
     ///
     /// Returns an error if no descriptors are left.
     pub(crate) fn descriptor(&self) -> Result<UnixStream> {
-        self.signaled.try_clone().context("no file descriptors are left")
+        self.readable.try_clone().context("no file descriptors are left")
     }
 
-    /// Returns whether a termination signal was received.
+    /// Returns whether the measurement was interrupted.
     pub(crate) fn is_interrupted(&self) -> bool {
-        self.is_interrupted.load(Ordering::SeqCst)
+        self.state.is_interrupted.load(Ordering::SeqCst)
+    }
+}
+
+impl Interrupter {
+    /// Interrupts the measurement. Returns `false` if it was interrupted before.
+    pub(crate) fn interrupt(&self) -> bool {
+        let is_first = !self.state.is_interrupted.swap(true, Ordering::SeqCst);
+        if is_first {
+            // Ignored: if the descriptor cannot be written, [`Interrupts::is_interrupted`] still
+            // reports the interrupt.
+            _ = (&self.state.writer).write_all(b"!");
+        }
+        is_first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{ErrorKind, Read};
+
+    #[test]
+    fn an_interrupt_sets_the_flag_and_makes_the_descriptor_readable() {
+        let interrupts = Interrupts::new().unwrap();
+        let mut descriptor = interrupts.descriptor().unwrap();
+        let error = descriptor.read(&mut [0; 2]).unwrap_err();
+        assert_eq!((error.kind(), interrupts.is_interrupted()), (ErrorKind::WouldBlock, false));
+        assert!(interrupts.interrupter().interrupt());
+        assert_eq!(descriptor.read(&mut [0; 2]).unwrap(), 1);
+        assert!(interrupts.is_interrupted());
+    }
+
+    #[test]
+    fn a_second_interrupt_is_distinguished_from_the_first() {
+        let interrupts = Interrupts::new().unwrap();
+        assert!(interrupts.interrupter().interrupt());
+        assert!(!interrupts.interrupter().interrupt());
+    }
+
+    #[test]
+    fn without_an_interrupter_the_descriptor_is_not_readable() {
+        let interrupts = Interrupts::new().unwrap();
+        drop(interrupts.interrupter());
+        let error = interrupts.descriptor().unwrap().read(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
     }
 }

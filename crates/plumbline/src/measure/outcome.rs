@@ -1,11 +1,11 @@
 //! Outcome of a try at a target.
 
-use crate::exit::Failure;
+use super::record::MedianKeystroke;
 use carrier::NoAddress;
 use records::Measurement;
 use records::accuracy::Accuracy;
 use records::measures::AttemptOutcome;
-use report::html::Section;
+use transfer::FailureClass;
 use transfer::ftp::probe::{FailureStage, ProbeError};
 
 /// Results of a successful try.
@@ -15,8 +15,8 @@ pub(super) struct TryResults {
     pub(super) record: Measurement,
     /// Incomplete parts of the measurement, each a sentence without a full stop.
     pub(super) notes: Vec<String>,
-    /// Report sections that are not part of the record.
-    pub(super) sections: Vec<Section>,
+    /// Time of the median keystroke by layer, if any keystroke was measured.
+    pub(super) keystroke: Option<MedianKeystroke>,
     /// Accuracy of the returned data.
     pub(super) accuracy: Option<Accuracy>,
     /// Time until the target was usable, ns.
@@ -28,37 +28,61 @@ pub(super) struct TryResults {
     pub(super) is_incomplete: bool,
 }
 
+/// Category of a failed try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FailureKind {
+    /// Caused by the remote host or the network.
+    RemoteHost,
+    /// Caused by an invalid request, which would fail at every further try.
+    Request,
+    /// Nothing could be measured.
+    NothingMeasured,
+    /// Caused by this machine.
+    ThisMachine,
+}
+
+impl From<FailureClass> for FailureKind {
+    fn from(class: FailureClass) -> Self {
+        match class {
+            FailureClass::RemoteHost => Self::RemoteHost,
+            FailureClass::Request => Self::Request,
+            FailureClass::ThisMachine => Self::ThisMachine,
+            FailureClass::Canceled => Self::NothingMeasured,
+        }
+    }
+}
+
 /// Reason why a try has failed.
 #[derive(Clone, Debug)]
 pub(super) struct TryFailure {
     pub(super) outcome: AttemptOutcome,
-    /// Failure that determines the exit status.
-    pub(super) failure: Failure,
+    /// Category of the failure.
+    pub(super) kind: FailureKind,
     /// Explanation, as a sentence.
     pub(super) reason: String,
 }
 
 impl TryFailure {
-    pub(super) fn new(outcome: AttemptOutcome, failure: Failure, reason: &str) -> Self {
-        Self { outcome, failure, reason: reason.to_owned() }
+    pub(super) fn new(outcome: AttemptOutcome, kind: FailureKind, reason: &str) -> Self {
+        Self { outcome, kind, reason: reason.to_owned() }
     }
 
     /// Returns the result of a try that the user has interrupted.
     pub(super) fn interrupted() -> Self {
         let reason = NoAddress::Interrupted.to_string();
-        Self::new(AttemptOutcome::ThisMachine, Failure::NothingMeasured, &reason)
+        Self::new(AttemptOutcome::ThisMachine, FailureKind::NothingMeasured, &reason)
     }
 
     /// Classifies the reason why a file server is unusable.
     pub(super) fn of_files(error: ProbeError) -> Self {
         let ProbeError { failure, reached, why } = error;
-        let failure = Failure::from(failure);
-        let outcome = match (failure, reached) {
-            (Failure::RemoteHost, FailureStage::Server) => AttemptOutcome::NotUsable,
-            (Failure::RemoteHost, FailureStage::Address) => AttemptOutcome::NoConnection,
-            (Failure::RemoteHost, FailureStage::Name) => AttemptOutcome::NoAddress,
+        let kind = FailureKind::from(failure);
+        let outcome = match (kind, reached) {
+            (FailureKind::RemoteHost, FailureStage::Server) => AttemptOutcome::NotUsable,
+            (FailureKind::RemoteHost, FailureStage::Address) => AttemptOutcome::NoConnection,
+            (FailureKind::RemoteHost, FailureStage::Name) => AttemptOutcome::NoAddress,
             _ => AttemptOutcome::ThisMachine,
         };
-        Self { outcome, failure, reason: why }
+        Self { outcome, kind, reason: why }
     }
 }
