@@ -15,13 +15,13 @@ use crate::exit::{self, Failure, print_error};
 use crate::heading;
 use crate::manual::ManualPage;
 use crate::manual::entries::REPORT_VARIABLES;
-use crate::measure::{
-    Carrier, Circumstances, Interrupts, MeasureSession, ProgressLine, Prompts, SessionParameters,
-    SessionResults, interrupts_by_signals, keystroke_waterfall, measurement, median_keystroke,
-    status_display, style,
-};
+use crate::measure::{interrupts_by_signals, keystroke_waterfall, status_display, style};
 use anyhow::{Context, Result, bail};
 use carrier::{self, EngineContext, Outcome, Route, SerialLink};
+use measure::{
+    Carrier, Circumstances, Interrupts, MeasureSession, ProgressLine, Prompts, SessionParameters,
+    SessionResults, measurement, median_keystroke,
+};
 use net::Cx;
 use net::meter::{Clock, Meter};
 use net::rng::Rng;

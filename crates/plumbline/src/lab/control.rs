@@ -2,13 +2,14 @@
 
 use super::tun_session::TunSession;
 use crate::exit::{self, Failure};
-use crate::measure::{ProgressLine, status_display};
+use crate::measure::status_display;
 use anyhow::{Result, anyhow};
 use laboratory::control::control_report::{self, MachineDescription};
 use laboratory::control::{
     ControlResults, ControlStructure, FULL_RUN, MachineFunctions, MeasurementCounts,
     RealTimeResult, interleave, measure,
 };
+use measure::ProgressLine;
 use net::time::Instant;
 use os::clock::{Calibration, Monotonic, TickRate};
 use os::load::{Machine, load_average};

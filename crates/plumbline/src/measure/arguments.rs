@@ -1,14 +1,13 @@
 //! Arguments of `plumb measure`, and their valid combinations with each kind of target.
 
 use super::schedule::{duration, large_size, schedule, size};
-use super::series::Schedule;
-use super::target::{LoginTarget, MeasureTarget};
 use crate::address_families::AddressFamilyOptions;
 use crate::heading;
 use crate::manual::ManualPage;
 use crate::manual::entries::{KNOWN_HOSTS, LOGIN_VARIABLES, METERS, NETRC, REPORT_VARIABLES};
 use anyhow::{Result, bail};
 use carrier::{self, Route};
+use measure::{LoginTarget, MeasureTarget, Schedule};
 use net::time::Duration;
 use std::path::PathBuf;
 

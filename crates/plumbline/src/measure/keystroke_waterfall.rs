@@ -1,6 +1,6 @@
 //! Picture of the median keystroke in a report.
 
-use super::record::MedianKeystroke;
+use measure::MedianKeystroke;
 use records::{Layer, LayerTime};
 use report::html::waterfall::{Span, Waterfall};
 

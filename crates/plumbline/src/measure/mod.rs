@@ -1,77 +1,34 @@
 //! `plumb measure`: determines where the time of a login, a file transfer, a serial line or a
 //! recorded session goes, and what limits it.
 //!
-//! ```text
-//! series         consecutive tries at a target, and their record
-//!   login_runs   login_session: a complete login; probe_login: availability and accuracy
-//!   transfers    files of increasing sizes, by the FTP and TFTP clients
-//!   recorded     the content of a recording
-//!   running      the activity of a running plumb, by its meters
-//! ```
+//! The measurement itself is in the crate `measure`. This module translates its arguments, signals,
+//! reports and exit codes.
 
 mod arguments;
-mod circumstances;
-mod command_response;
-mod concurrent_echo;
-mod console;
-mod echo;
-mod forecast;
-mod forecast_login;
-mod interrupt;
 mod keystroke_waterfall;
-mod login_runs;
-mod login_session;
-#[cfg(test)]
-mod login_session_cause_tests;
-#[cfg(test)]
-mod login_session_tests;
-mod long_output;
-mod measure_options;
-mod nanoseconds;
-mod observed;
-mod observed_session;
-mod outcome;
-mod probe_login;
-mod progress;
-mod prompt;
-mod record;
-mod recorded;
-mod running;
 mod schedule;
-mod screen_output;
-mod series;
-mod short_output;
 mod status_display;
-mod target;
 mod termination_signals;
-mod timestamps;
-mod transfers;
 
 pub(crate) use arguments::{ABOUT, Arguments, PAGE};
-pub(crate) use circumstances::{Carrier, Circumstances};
-pub(crate) use interrupt::Interrupts;
 pub(crate) use keystroke_waterfall::keystroke_waterfall;
-pub(crate) use login_session::{Login, MeasureSession, SessionParameters, SessionResults};
-pub(crate) use progress::ProgressLine;
-pub(crate) use prompt::Prompts;
-pub(crate) use record::{measurement, median_keystroke};
 pub(crate) use status_display::status_display;
 pub(crate) use termination_signals::interrupts_by_signals;
 
 use crate::exit::{self, Failure, print_error};
 use crate::files::{credentials, print_message};
 use anyhow::{Context, Result};
-use measure_options::{FileOptions, LoginOptions, MeasureOptions};
+use measure::{
+    FailureKind, FileOptions, Login, LoginOptions, MeasureOptions, MeasureTarget, Prompts, Series,
+    SeriesResult,
+};
 use net::time::Duration;
 use os::tty::{self, RawMode};
-use outcome::FailureKind;
 use report::bar_chart::{Charset, Style};
 use report::html::Section;
 use report::summary;
-use series::{Series, SeriesResult};
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
-use target::MeasureTarget;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {

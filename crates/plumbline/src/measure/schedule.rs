@@ -1,7 +1,7 @@
 //! Number and interval of the tries at a target: `--tries`, `--every`, `--for`.
 
-use super::series::Schedule;
 use anyhow::{Context, Result, bail};
+use measure::Schedule;
 use net::time::Duration;
 
 /// Default interval between the starts of two tries.

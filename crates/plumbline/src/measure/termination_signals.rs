@@ -1,7 +1,7 @@
 //! Termination signals (SIGINT, SIGTERM, SIGHUP), which interrupt a measurement.
 
-use super::interrupt::Interrupts;
 use anyhow::{Context, Result};
+use measure::Interrupts;
 use std::thread;
 use tokio::signal::unix::{SignalKind, signal};
 

@@ -10,27 +10,27 @@ use transfer::ftp::probe::{FailureStage, ProbeError};
 
 /// Results of a successful try.
 #[derive(Debug)]
-pub(super) struct TryResults {
+pub struct TryResults {
     /// The record, without the tries and the six measures.
-    pub(super) record: Measurement,
+    pub record: Measurement,
     /// Incomplete parts of the measurement, each a sentence without a full stop.
-    pub(super) notes: Vec<String>,
+    pub notes: Vec<String>,
     /// Time of the median keystroke by layer, if any keystroke was measured.
-    pub(super) keystroke: Option<MedianKeystroke>,
+    pub keystroke: Option<MedianKeystroke>,
     /// Accuracy of the returned data.
     pub(super) accuracy: Option<Accuracy>,
     /// Time until the target was usable, ns.
     pub(super) response_ns: Option<u64>,
     /// Whether any requested value was measured.
-    pub(super) has_measured: bool,
+    pub has_measured: bool,
     /// Whether the results are incomplete, because the remote host refused a part of the
     /// measurement or ended the session early.
-    pub(super) is_incomplete: bool,
+    pub is_incomplete: bool,
 }
 
 /// Category of a failed try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FailureKind {
+pub enum FailureKind {
     /// Caused by the remote host or the network.
     RemoteHost,
     /// Caused by an invalid request, which would fail at every further try.
@@ -54,12 +54,12 @@ impl From<FailureClass> for FailureKind {
 
 /// Reason why a try has failed.
 #[derive(Clone, Debug)]
-pub(super) struct TryFailure {
+pub struct TryFailure {
     pub(super) outcome: AttemptOutcome,
     /// Category of the failure.
-    pub(super) kind: FailureKind,
+    pub kind: FailureKind,
     /// Explanation, as a sentence.
-    pub(super) reason: String,
+    pub reason: String,
 }
 
 impl TryFailure {

@@ -11,55 +11,55 @@ use transfer::ftp::FtpCredentials;
 use transfer::url::Url;
 
 /// Options of a measurement.
-pub(crate) struct MeasureOptions {
+pub struct MeasureOptions {
     /// Target; the URL of a file server includes the user name and the password, if known.
-    pub(crate) target: MeasureTarget,
+    pub target: MeasureTarget,
     /// Route to a host; other targets ignore it.
-    pub(crate) via: Route,
+    pub via: Route,
     /// Address families allowed for a host.
-    pub(crate) families: AddressFamilies,
+    pub families: AddressFamilies,
     /// Timeout for the opening of the connection, and for any expected data.
-    pub(crate) timeout: Duration,
+    pub timeout: Duration,
     /// File of trusted certificate authorities (PEM), instead of the certificate of the first
     /// session.
-    pub(crate) ca: Option<PathBuf>,
+    pub ca: Option<PathBuf>,
     /// Whether data is compared with a known pattern: the echo of typed keys, or written files.
-    pub(crate) compares_pattern: bool,
+    pub compares_pattern: bool,
     /// Options of a measured login.
-    pub(crate) login: LoginOptions,
+    pub login: LoginOptions,
     /// Options of measured files.
-    pub(crate) files: FileOptions,
+    pub files: FileOptions,
     /// Observation time of a running plumb; `None` selects 2 s.
-    pub(crate) observation_time: Option<Duration>,
+    pub observation_time: Option<Duration>,
     /// Displays the status of the measurement, on one line; an empty text erases it. `None`
     /// disables the display.
-    pub(crate) progress: Option<fn(&str)>,
+    pub progress: Option<fn(&str)>,
 }
 
 /// Options of a measured login.
-pub(crate) struct LoginOptions {
+pub struct LoginOptions {
     /// Credentials for a login prompt.
-    pub(crate) credentials: Option<Login>,
+    pub credentials: Option<Login>,
     /// Endings of the shell's prompt.
-    pub(crate) prompts: Prompts,
+    pub prompts: Prompts,
     /// Command that prints the screenful, instead of the default one.
-    pub(crate) command: Option<String>,
+    pub command: Option<String>,
     /// Number of keys whose echo is measured.
-    pub(crate) keys: u32,
+    pub keys: u32,
 }
 
 /// Options of measured files.
-pub(crate) struct FileOptions {
+pub struct FileOptions {
     /// Size of the largest transfer, in bytes.
-    pub(crate) largest_bytes: u64,
+    pub largest_bytes: u64,
     /// Number of transfers of each size.
-    pub(crate) rounds: u32,
+    pub rounds: u32,
     /// Whether files are written, read back and removed, instead of the transfer of existing files.
-    pub(crate) writes: bool,
+    pub writes: bool,
     /// Size of a file whose transfer time is predicted, in bytes.
-    pub(crate) estimate_bytes: Option<u64>,
+    pub estimate_bytes: Option<u64>,
     /// Returns the credentials for the FTP server of a URL.
-    pub(crate) credentials: fn(&Url) -> Result<FtpCredentials>,
+    pub credentials: fn(&Url) -> Result<FtpCredentials>,
     /// Receives messages for the user.
-    pub(crate) message: fn(&str),
+    pub message: fn(&str),
 }

@@ -49,7 +49,7 @@ pub(crate) fn empty_record(target: String, via: String, started_at: SystemTime) 
 }
 
 /// Returns the record of a measurement.
-pub(crate) fn measurement(findings: &SessionResults, circumstances: &Circumstances) -> Measurement {
+pub fn measurement(findings: &SessionResults, circumstances: &Circumstances) -> Measurement {
     let rates = circumstances.rates();
     let samples: Vec<_> = findings
         .keystrokes
@@ -228,19 +228,19 @@ fn own_figures(status: &Status) -> TcpStats {
 
 /// Time of the median keystroke by layer.
 #[derive(Clone, Debug)]
-pub(crate) struct MedianKeystroke {
+pub struct MedianKeystroke {
     /// Times of the layers that sent the key, in the order of their calls.
-    pub(crate) sending: Vec<LayerTime>,
+    pub sending: Vec<LayerTime>,
     /// Time of the remote host and the network, ns.
-    pub(crate) waiting_ns: u64,
+    pub waiting_ns: u64,
     /// Times of the layers that received the echo, in the order of their calls.
-    pub(crate) receiving: Vec<LayerTime>,
+    pub receiving: Vec<LayerTime>,
     /// Number of measured keystrokes.
-    pub(crate) samples: usize,
+    pub samples: usize,
 }
 
 /// Returns the time of the median keystroke by layer, if any keystroke was measured.
-pub(crate) fn median_keystroke(
+pub fn median_keystroke(
     findings: &SessionResults,
     circumstances: &Circumstances,
 ) -> Option<MedianKeystroke> {

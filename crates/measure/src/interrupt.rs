@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Receives the interruption of a measurement.
 #[derive(Debug)]
-pub(crate) struct Interrupts {
+pub struct Interrupts {
     readable: UnixStream,
     state: Arc<InterruptState>,
 }
 
 /// Interrupts a measurement, from any thread.
 #[derive(Clone, Debug)]
-pub(crate) struct Interrupter {
+pub struct Interrupter {
     state: Arc<InterruptState>,
 }
 
@@ -31,7 +31,7 @@ impl Interrupts {
     /// # Errors
     ///
     /// Returns an error if no descriptors are left.
-    pub(crate) fn new() -> Result<Self> {
+    pub fn new() -> Result<Self> {
         let (readable, writer) = UnixStream::pair().context("no file descriptors are left")?;
         readable.set_nonblocking(true)?;
         let is_interrupted = AtomicBool::new(false);
@@ -39,7 +39,7 @@ impl Interrupts {
     }
 
     /// Returns a handle that interrupts the measurement.
-    pub(crate) fn interrupter(&self) -> Interrupter {
+    pub fn interrupter(&self) -> Interrupter {
         Interrupter { state: Arc::clone(&self.state) }
     }
 
@@ -48,19 +48,19 @@ impl Interrupts {
     /// # Errors
     ///
     /// Returns an error if no descriptors are left.
-    pub(crate) fn descriptor(&self) -> Result<UnixStream> {
+    pub fn descriptor(&self) -> Result<UnixStream> {
         self.readable.try_clone().context("no file descriptors are left")
     }
 
     /// Returns whether the measurement was interrupted.
-    pub(crate) fn is_interrupted(&self) -> bool {
+    pub fn is_interrupted(&self) -> bool {
         self.state.is_interrupted.load(Ordering::SeqCst)
     }
 }
 
 impl Interrupter {
     /// Interrupts the measurement. Returns `false` if it was interrupted before.
-    pub(crate) fn interrupt(&self) -> bool {
+    pub fn interrupt(&self) -> bool {
         let is_first = !self.state.is_interrupted.swap(true, Ordering::SeqCst);
         if is_first {
             // Ignored: if the descriptor cannot be written, [`Interrupts::is_interrupted`] still

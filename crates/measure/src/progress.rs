@@ -3,7 +3,7 @@
 /// The progress line. Its text is set during the measurement and displayed later, so that the
 /// output does not disturb the measurement.
 #[derive(Debug, Default)]
-pub(crate) struct ProgressLine {
+pub struct ProgressLine {
     /// Displays the text instead of the previous one; an empty text erases the line.
     display: Option<fn(&str)>,
     text: String,
@@ -16,26 +16,26 @@ const COUNT_STEP: usize = 20;
 impl ProgressLine {
     /// Creates a line whose text is displayed by `display`, where an empty text erases the line.
     /// `None` disables the line.
-    pub(crate) fn new(display: Option<fn(&str)>) -> Self {
+    pub fn new(display: Option<fn(&str)>) -> Self {
         Self { display, ..Self::default() }
     }
 
     /// Sets the text of the line.
-    pub(crate) fn show(&mut self, text: &str) {
+    pub fn show(&mut self, text: &str) {
         if self.display.is_some() {
             text.clone_into(&mut self.text);
         }
     }
 
     /// Sets the text to a count, if `done` is a multiple of [`COUNT_STEP`].
-    pub(crate) fn show_count(&mut self, what: &str, done: usize, all: usize) {
+    pub fn show_count(&mut self, what: &str, done: usize, all: usize) {
         if self.display.is_some() && done.is_multiple_of(COUNT_STEP) {
             self.text = format!("{what} {done} of {all}");
         }
     }
 
     /// Displays the text if it has changed.
-    pub(crate) fn paint(&mut self) {
+    pub fn paint(&mut self) {
         if self.text != self.painted_text {
             self.text.clone_into(&mut self.painted_text);
             self.display_painted_text();
@@ -43,7 +43,7 @@ impl ProgressLine {
     }
 
     /// Erases the line.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         if !self.painted_text.is_empty() {
             self.painted_text.clear();
             self.text.clear();

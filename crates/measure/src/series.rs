@@ -25,29 +25,29 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Schedule of the tries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Schedule {
+pub struct Schedule {
     /// Number of tries.
-    pub(super) count: u64,
+    pub count: u64,
     /// Interval between the starts of two tries.
-    pub(super) interval: Duration,
+    pub interval: Duration,
 }
 
 /// Target and options of a series.
-pub(super) struct Series<'a> {
+pub struct Series<'a> {
     /// Target and options of each try.
-    pub(super) options: &'a MeasureOptions,
+    pub options: &'a MeasureOptions,
     /// Interruption of the series.
-    pub(super) interrupts: &'a Interrupts,
+    pub interrupts: &'a Interrupts,
 }
 
 /// Result of a series.
-pub(super) struct SeriesResult {
+pub struct SeriesResult {
     /// Results of the measurement, if any try succeeded.
-    pub(super) measured: Option<TryResults>,
+    pub measured: Option<TryResults>,
     /// Record with the tries and the six measures.
-    pub(super) record: Measurement,
+    pub record: Measurement,
     /// Reason for the failure of the last try, if none succeeded.
-    pub(super) last_failure: Option<TryFailure>,
+    pub last_failure: Option<TryFailure>,
 }
 
 impl Series<'_> {
@@ -56,7 +56,7 @@ impl Series<'_> {
     /// # Errors
     ///
     /// Returns an error if the operating system refuses a resource for the first try.
-    pub(super) fn run(&self, schedule: Schedule) -> Result<SeriesResult> {
+    pub fn run(&self, schedule: Schedule) -> Result<SeriesResult> {
         let clock = Monotonic::start();
         let started_at = SystemTime::now();
         let mut tries = Vec::new();
