@@ -57,3 +57,51 @@ impl ProgressLine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    thread_local! {
+        static DISPLAYED: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    }
+
+    fn display(text: &str) {
+        DISPLAYED.with_borrow_mut(|texts| texts.push(text.to_owned()));
+    }
+
+    fn displayed() -> Vec<String> {
+        DISPLAYED.take()
+    }
+
+    #[test]
+    fn a_text_is_displayed_when_the_line_is_painted_and_only_once() {
+        let mut line = ProgressLine::new(Some(display));
+        line.show("logging in");
+        assert!(displayed().is_empty());
+        line.paint();
+        line.paint();
+        assert_eq!(displayed(), ["logging in"]);
+    }
+
+    #[test]
+    fn a_cleared_line_is_displayed_as_an_empty_text() {
+        let mut line = ProgressLine::new(Some(display));
+        line.show("logging in");
+        line.paint();
+        line.clear();
+        line.clear();
+        assert_eq!(displayed(), ["logging in", ""]);
+    }
+
+    #[test]
+    fn a_count_is_displayed_at_each_twentieth() {
+        let mut line = ProgressLine::new(Some(display));
+        for done in 1..=40 {
+            line.show_count("echo", done, 40);
+            line.paint();
+        }
+        assert_eq!(displayed(), ["echo 20 of 40", "echo 40 of 40"]);
+    }
+}

@@ -30,3 +30,33 @@ pub(crate) fn keystroke_waterfall(keystroke: &MedianKeystroke) -> Waterfall {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_span_starts_at_the_end_of_the_span_before() {
+        let time = |layer, ns| LayerTime { layer, ns };
+        let waterfall = keystroke_waterfall(&MedianKeystroke {
+            sending: vec![time(Layer::Telnet, 10), time(Layer::TcpFixed, 20)],
+            waiting_ns: 300,
+            receiving: vec![time(Layer::TcpFixed, 40), time(Layer::Terminal, 50)],
+            samples: 200,
+        });
+        let spans: Vec<_> = waterfall
+            .spans
+            .iter()
+            .map(|span| (span.label.split(' ').next().unwrap(), span.start_ns, span.end_ns))
+            .collect();
+        let waiting = Layer::RemoteHostAndNetwork.text().split(' ').next().unwrap();
+        let expected = [
+            ("down:", 0, 10),
+            ("down:", 10, 30),
+            (waiting, 30, 330),
+            ("up:", 330, 370),
+            ("up:", 370, 420),
+        ];
+        assert_eq!(spans, expected);
+    }
+}
