@@ -28,7 +28,7 @@ impl ProgressLine {
     }
 
     /// Sets the text to a count, if `done` is a multiple of [`COUNT_STEP`].
-    pub fn show_count(&mut self, what: &str, done: usize, all: usize) {
+    pub(crate) fn show_count(&mut self, what: &str, done: usize, all: usize) {
         if self.display.is_some() && done.is_multiple_of(COUNT_STEP) {
             self.text = format!("{what} {done} of {all}");
         }
