@@ -12,7 +12,6 @@ mod manual;
 mod measure;
 mod meters;
 mod record_options;
-mod recording;
 mod replay;
 mod serve;
 mod stats;

@@ -19,6 +19,7 @@ pub mod measures;
 pub mod nominal;
 pub mod population;
 pub mod prediction;
+pub mod recording;
 pub mod running;
 pub mod sizes;
 pub mod split_error;

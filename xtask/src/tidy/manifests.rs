@@ -22,6 +22,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("toml-file", &[]),
     ("transfer", &["net", "protocols", "os", "carrier", "records"]),
     ("server", &["net", "protocols", "os", "carrier", "transfer", "records", "toml-file"]),
+    ("measure", &["net", "protocols", "os", "carrier", "transfer", "records"]),
     ("simulator", &["net"]),
     ("laboratory", &["net", "protocols", "os", "control", "records", "report", "simulator"]),
     (
@@ -34,6 +35,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "control",
             "transfer",
             "server",
+            "measure",
             "toml-file",
             "records",
             "report",

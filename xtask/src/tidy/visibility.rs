@@ -9,8 +9,8 @@ use super::source::{NameFilter, Source, for_each_name, is_name};
 use std::collections::HashMap;
 
 /// Library crates that are not published.
-const INTERNAL: [&str; 6] =
-    ["records", "report", "simulator", "laboratory", "conformance", "test-support"];
+const INTERNAL: [&str; 7] =
+    ["records", "report", "measure", "simulator", "laboratory", "conformance", "test-support"];
 
 /// Beginnings of the declarations to which the rule applies.
 const DECLARATIONS: [&str; 5] =

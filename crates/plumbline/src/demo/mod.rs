@@ -15,12 +15,13 @@ use crate::exit::{self, Failure, print_error};
 use crate::heading;
 use crate::manual::ManualPage;
 use crate::manual::entries::REPORT_VARIABLES;
-use crate::measure::{
-    Carrier, Circumstances, Interrupts, MeasureSession, ProgressLine, Prompts, SessionParameters,
-    SessionResults, measurement, style, waterfall,
-};
+use crate::measure::{interrupts_by_signals, keystroke_waterfall, status_display, style};
 use anyhow::{Context, Result, bail};
 use carrier::{self, EngineContext, Outcome, Route, SerialLink};
+use measure::{
+    Carrier, Circumstances, Interrupts, MeasureSession, ProgressLine, Prompts, SessionParameters,
+    SessionResults, measurement, median_keystroke,
+};
 use net::Cx;
 use net::meter::{Clock, Meter};
 use net::rng::Rng;
@@ -113,7 +114,7 @@ struct Login {
 fn demonstrate(arguments: &Arguments) -> Result<()> {
     // First, while the process has a single thread.
     let network = local_server::enter_network();
-    let interrupts = Interrupts::watch()?;
+    let interrupts = interrupts_by_signals()?;
     let style = style();
     print_wrapped("plumbline: a login over its own TCP/IP, and where its time goes.\n", style);
     print_wrapped("1. Two personal computers of 1982, in virtual time", style);
@@ -210,8 +211,8 @@ fn log_in(via: Route, tun: Option<Tun>, server: &str, interrupts: &Interrupts) -
     let started_at = SystemTime::now();
     let calibration = Calibration::start();
     let mut context = EngineContext::new(true)?;
-    let session =
-        MeasureSession::new(plan(), Some(interrupts.descriptor()?), ProgressLine::on_stderr());
+    let progress = ProgressLine::new(status_display());
+    let session = MeasureSession::new(plan(), Some(interrupts.descriptor()?), progress);
     let connecting_at = context.clock.now();
     let addresses = [SocketAddr::V4(address)];
     let ended_session = match tun {
@@ -306,7 +307,8 @@ fn leave_report(
     login: &Login,
     style: Style,
 ) -> Result<()> {
-    let picture = waterfall(&login.findings, login.circumstances.rates());
+    let keystroke = median_keystroke(&login.findings, &login.circumstances);
+    let picture = keystroke.as_ref().map(keystroke_waterfall);
     let text = page::render(laboratory, &login.measured, picture, &login.server);
     let (file, is_persistent) = page::write(&text, arguments.report.as_deref())?;
     if !is_persistent {

@@ -2,13 +2,14 @@
 
 use super::tun_session::TunSession;
 use crate::exit::{self, Failure};
-use crate::measure::ProgressLine;
+use crate::measure::status_display;
 use anyhow::{Result, anyhow};
 use laboratory::control::control_report::{self, MachineDescription};
 use laboratory::control::{
     ControlResults, ControlStructure, FULL_RUN, MachineFunctions, MeasurementCounts,
     RealTimeResult, interleave, measure,
 };
+use measure::ProgressLine;
 use net::time::Instant;
 use os::clock::{Calibration, Monotonic, TickRate};
 use os::load::{Machine, load_average};
@@ -17,7 +18,7 @@ use std::io::Write;
 
 /// Runs the experiments and prints the results.
 pub(super) fn run(is_json: bool) -> exit::Result {
-    let mut progress = ProgressLine::on_stderr();
+    let mut progress = ProgressLine::new(status_display());
     let load_before = load_average();
     let rate = Calibration::start().finish();
     let results = run_experiments(FULL_RUN, rate, &mut progress);

@@ -9,7 +9,7 @@ use crate::exit::{self, Failure};
 use crate::heading;
 use crate::manual::ManualPage;
 use crate::manual::entries::{COLUMNS, HOME, JOURNAL, STATE, STORE};
-use crate::measure::ProgressLine;
+use crate::measure::status_display;
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 use laboratory::comparison_tables;
@@ -18,6 +18,7 @@ use laboratory::paper_scenario::{self, Paper, Scenario};
 use laboratory::rfc594::Today;
 use laboratory::table::Table;
 use laboratory::tm233;
+use measure::ProgressLine;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -189,7 +190,7 @@ fn experiment(paper: Paper, arguments: &Arguments, text: &str) -> Result<Experim
         exit::print_error(&anyhow!(why).context(format!("invalid scenario {}", file())));
         Failure::WrongArguments
     })?;
-    let mut progress = ProgressLine::on_stderr();
+    let mut progress = ProgressLine::new(status_display());
     progress.show("simulating in virtual time");
     progress.paint();
     let run = scenario.run();

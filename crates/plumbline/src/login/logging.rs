@@ -2,8 +2,8 @@
 //! session.
 
 use super::log::Log;
-use crate::recording::{Kind, SessionRecorder};
 use net::time::{Duration, Instant};
+use records::recording::{Kind, SessionRecorder};
 use std::io;
 
 /// Recording and log of a session.

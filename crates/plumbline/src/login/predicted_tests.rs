@@ -11,7 +11,6 @@ use super::super::session::Login;
 use super::super::session_settings::LoginSettings;
 use super::super::terminal_input::LocalTerminal;
 use super::Predict;
-use crate::recording::{Kind, read_event};
 use net::Cx;
 use net::application::Stream;
 use net::meter::{Clock, Meter};
@@ -20,6 +19,7 @@ use net::time::{Duration, Instant};
 use proptest::prelude::*;
 use protocols::terminal::Terminal;
 use protocols::terminal::prediction::Statistics;
+use records::recording::{Kind, read_event};
 use std::collections::HashMap;
 
 const BASH: &str = include_str!("../../tests/sessions/bash.cast");

@@ -1,13 +1,13 @@
 //! Arguments of `plumb measure`, and their valid combinations with each kind of target.
 
-use super::schedule::{Schedule, duration, large_size, size};
-use super::target::{LoginTarget, MeasureTarget};
+use super::schedule::{duration, large_size, schedule, size};
 use crate::address_families::AddressFamilyOptions;
 use crate::heading;
 use crate::manual::ManualPage;
 use crate::manual::entries::{KNOWN_HOSTS, LOGIN_VARIABLES, METERS, NETRC, REPORT_VARIABLES};
 use anyhow::{Result, bail};
 use carrier::{self, Route};
+use measure::{LoginTarget, MeasureTarget, Schedule};
 use net::time::Duration;
 use std::path::PathBuf;
 
@@ -188,7 +188,7 @@ impl Arguments {
             MeasureTarget::Running(_) if self.count.is_some() || self.every.is_some() => {
                 bail!("a running plumb is observed once: use --for instead of --tries and --every")
             }
-            MeasureTarget::Running(_) => Schedule::new(None, None, None),
+            MeasureTarget::Running(_) => schedule(None, None, None),
             MeasureTarget::Login(_) if self.write => {
                 bail!("--write requires a file server as its target")
             }
@@ -197,7 +197,7 @@ impl Arguments {
                     "--pattern requires --write: the content of the server's own files is unknown"
                 )
             }
-            _ => Schedule::new(self.count, self.every, self.length),
+            _ => schedule(self.count, self.every, self.length),
         }
     }
 }

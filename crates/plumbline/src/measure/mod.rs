@@ -1,67 +1,34 @@
 //! `plumb measure`: determines where the time of a login, a file transfer, a serial line or a
 //! recorded session goes, and what limits it.
 //!
-//! ```text
-//! series         consecutive tries at a target, and their record
-//!   login_runs   login_session: a complete login; probe_login: availability and accuracy
-//!   transfers    files of increasing sizes, by the FTP and TFTP clients
-//!   recorded     the content of a recording
-//!   running      the activity of a running plumb, by its meters
-//! ```
+//! The measurement itself is in the crate `measure`. This module translates its arguments, signals,
+//! reports and exit codes.
 
 mod arguments;
-mod circumstances;
-mod command_response;
-mod concurrent_echo;
-mod console;
-mod echo;
-mod forecast;
-mod forecast_login;
-mod interrupt;
-mod login_runs;
-mod login_session;
-#[cfg(test)]
-mod login_session_cause_tests;
-#[cfg(test)]
-mod login_session_tests;
-mod long_output;
-mod nanoseconds;
-mod observed;
-mod observed_session;
-mod outcome;
-mod probe_login;
-mod progress;
-mod prompt;
-mod record;
-mod recorded;
-mod running;
+mod keystroke_waterfall;
 mod schedule;
-mod screen_output;
-mod series;
-mod short_output;
-mod target;
-mod timestamps;
-mod transfers;
+mod status_display;
+mod termination_signals;
 
 pub(crate) use arguments::{ABOUT, Arguments, PAGE};
-pub(crate) use circumstances::{Carrier, Circumstances};
-pub(crate) use interrupt::Interrupts;
-pub(crate) use login_session::{Login, MeasureSession, SessionParameters, SessionResults};
-pub(crate) use progress::ProgressLine;
-pub(crate) use prompt::Prompts;
-pub(crate) use record::{measurement, waterfall};
+pub(crate) use keystroke_waterfall::keystroke_waterfall;
+pub(crate) use status_display::status_display;
+pub(crate) use termination_signals::interrupts_by_signals;
 
 use crate::exit::{self, Failure, print_error};
+use crate::files::{credentials, print_message};
 use anyhow::{Context, Result};
+use measure::{
+    FailureKind, FileOptions, Login, LoginOptions, MeasureOptions, MeasureTarget, Prompts, Series,
+    SeriesResult,
+};
+use net::time::Duration;
 use os::tty::{self, RawMode};
 use report::bar_chart::{Charset, Style};
 use report::html::Section;
 use report::summary;
-use series::{Series, SeriesResult};
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
-use target::MeasureTarget;
-use transfer::url;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
@@ -72,9 +39,10 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
             return Err(Failure::WrongArguments);
         }
     };
-    let measured = series(arguments).and_then(|(login, url)| {
-        let interrupts = &Interrupts::watch()?;
-        let series_result = Series { arguments, interrupts, login, url }.run(schedule)?;
+    let measured = options(arguments).and_then(|options| {
+        let interrupts = interrupts_by_signals()?;
+        let series = Series { options: &options, interrupts: &interrupts };
+        let series_result = series.run(schedule)?;
         report(arguments, &series_result)?;
         Ok(result(&series_result))
     });
@@ -84,25 +52,61 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     })
 }
 
-/// Returns the credentials for a login, or the URL of a file server with its user and password.
-fn series(arguments: &Arguments) -> Result<(Option<Login>, Option<url::Url>)> {
-    match &arguments.target {
+impl From<FailureKind> for Failure {
+    fn from(kind: FailureKind) -> Self {
+        match kind {
+            FailureKind::RemoteHost => Self::RemoteHost,
+            FailureKind::Request => Self::WrongArguments,
+            FailureKind::NothingMeasured => Self::NothingMeasured,
+            FailureKind::ThisMachine => Self::ThisMachine,
+        }
+    }
+}
+
+/// Returns the options of the measurement, with the credentials for the target.
+fn options(arguments: &Arguments) -> Result<MeasureOptions> {
+    let mut login_credentials = None;
+    let mut target = arguments.target.clone();
+    match &mut target {
         MeasureTarget::Login(_) => {
-            let login = arguments.login.as_ref().map(|user| login(user, arguments)).transpose()?;
-            Ok((login, None))
+            let user = arguments.login.as_ref();
+            login_credentials = user.map(|user| login(user, arguments)).transpose()?;
         }
         MeasureTarget::Files(url) => {
-            let mut url = url.clone();
             if let Some(user) = &arguments.login {
                 url.login.user = Some(user.clone().into_bytes());
             }
             if let Some(file) = &arguments.password_file {
                 url.login.password = Some(first_line_of(file)?.into_bytes());
             }
-            Ok((None, Some(url)))
         }
-        MeasureTarget::Recording(_) | MeasureTarget::Running(_) => Ok((None, None)),
+        MeasureTarget::Recording(_) | MeasureTarget::Running(_) => {}
     }
+    let prompts = arguments.prompt.as_deref().map_or_else(Prompts::default, Prompts::ending_in);
+    Ok(MeasureOptions {
+        target,
+        via: arguments.via.clone(),
+        families: arguments.family.families(),
+        timeout: Duration::from_secs(arguments.timeout),
+        ca: arguments.ca.clone(),
+        compares_pattern: arguments.pattern,
+        login: LoginOptions {
+            credentials: login_credentials,
+            prompts,
+            command: arguments.command.clone(),
+            keys: arguments.keys,
+        },
+        files: FileOptions {
+            largest_bytes: arguments.bytes,
+            rounds: arguments.rounds,
+            writes: arguments.write,
+            estimate_bytes: arguments.estimate,
+            credentials: |url| credentials(url, None),
+            message: print_message,
+        },
+        observation_time: arguments.length,
+        progress: status_display(),
+    })
 }
 
 fn result(series_result: &SeriesResult) -> exit::Result {
@@ -111,7 +115,7 @@ fn result(series_result: &SeriesResult) -> exit::Result {
         (Some(measured), _) if measured.has_measured => Ok(()),
         // Nothing was measured, and the verdict names the fault of the server or the path.
         (Some(measured), _) if !measured.record.causes.is_empty() => Err(Failure::RemoteHost),
-        (None, Some(last)) => Err(last.failure),
+        (None, Some(last)) => Err(last.kind.into()),
         _ => Err(Failure::NothingMeasured),
     }
 }
@@ -138,7 +142,8 @@ fn report(arguments: &Arguments, series_result: &SeriesResult) -> Result<()> {
         // The waterfall of a keystroke is the first picture.
         let at = page.sections.iter().position(|section| matches!(section, Section::Plot(_)));
         let at = at.unwrap_or(page.sections.len());
-        page.sections.splice(at..at, measured.sections.iter().cloned());
+        let picture = measured.keystroke.as_ref().map(keystroke_waterfall);
+        page.sections.splice(at..at, picture.map(Section::Waterfall));
         std::fs::write(file, page.render())
             .with_context(|| format!("cannot write the report to {}", file.display()))?;
     }

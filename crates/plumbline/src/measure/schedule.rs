@@ -1,6 +1,7 @@
 //! Number and interval of the tries at a target: `--tries`, `--every`, `--for`.
 
 use anyhow::{Context, Result, bail};
+use measure::Schedule;
 use net::time::Duration;
 
 /// Default interval between the starts of two tries.
@@ -12,53 +13,42 @@ const DURATION_MAX: Duration = Duration::from_secs(31 * 86_400);
 /// Maximum number of tries. Each try is a line of the record.
 const TRIES_MAX: u64 = 100_000;
 
-/// Schedule of the tries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Schedule {
-    /// Number of tries.
-    pub(super) count: u64,
-    /// Interval between the starts of two tries.
-    pub(super) interval: Duration,
-}
-
-impl Schedule {
-    /// Creates a schedule from the options. The duration in `--for` is converted to a number of
-    /// tries, each of which occupies one interval.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error with an explanation if the tries have no end or exceed a limit.
-    pub(super) fn new(
-        count: Option<u64>,
-        every: Option<Duration>,
-        length: Option<Duration>,
-    ) -> Result<Self> {
-        if every.is_some() && count.is_none() && length.is_none() {
-            bail!("--every needs an end: use --for or --tries");
-        }
-        let interval = every.unwrap_or(DEFAULT_INTERVAL);
-        if interval < INTERVAL_MIN {
-            bail!("--every is at least 100ms");
-        }
-        if length.is_some_and(|length| length > DURATION_MAX) {
-            bail!("--for is at most 744h, which is a month");
-        }
-        let count_in_length = length.map(|length| length.as_nanos() / interval.as_nanos());
-        let count_in_length =
-            count_in_length.map(|count| u64::try_from(count).unwrap_or(u64::MAX).max(1));
-        let count = match (count, count_in_length) {
-            (None, None) => 1,
-            (Some(count), None) => count,
-            (count, Some(count_in_length)) => count.unwrap_or(u64::MAX).min(count_in_length),
-        };
-        if count > TRIES_MAX {
-            bail!(
-                "--for and --every give {count} tries, but a run has at most {TRIES_MAX}: use a \
-                longer --every"
-            );
-        }
-        Ok(Self { count, interval })
+/// Creates a schedule from the options. The duration in `--for` is converted to a number of
+/// tries, each of which occupies one interval.
+///
+/// # Errors
+///
+/// Returns an error with an explanation if the tries have no end or exceed a limit.
+pub(super) fn schedule(
+    count: Option<u64>,
+    every: Option<Duration>,
+    length: Option<Duration>,
+) -> Result<Schedule> {
+    if every.is_some() && count.is_none() && length.is_none() {
+        bail!("--every needs an end: use --for or --tries");
     }
+    let interval = every.unwrap_or(DEFAULT_INTERVAL);
+    if interval < INTERVAL_MIN {
+        bail!("--every is at least 100ms");
+    }
+    if length.is_some_and(|length| length > DURATION_MAX) {
+        bail!("--for is at most 744h, which is a month");
+    }
+    let count_in_length = length.map(|length| length.as_nanos() / interval.as_nanos());
+    let count_in_length =
+        count_in_length.map(|count| u64::try_from(count).unwrap_or(u64::MAX).max(1));
+    let count = match (count, count_in_length) {
+        (None, None) => 1,
+        (Some(count), None) => count,
+        (count, Some(count_in_length)) => count.unwrap_or(u64::MAX).min(count_in_length),
+    };
+    if count > TRIES_MAX {
+        bail!(
+            "--for and --every give {count} tries, but a run has at most {TRIES_MAX}: use a \
+            longer --every"
+        );
+    }
+    Ok(Schedule { count, interval })
 }
 
 /// Parses `60s`, `500ms`, `5m`, `1h`; a number without a unit is in seconds.
@@ -124,18 +114,6 @@ fn any_size(text: &str) -> Option<u64> {
     bytes.and_then(|(number, shift)| number.checked_mul(1 << shift))
 }
 
-/// First size of a sequence, in bytes.
-const SMALLEST_SIZE: u64 = 1024;
-/// Ratio of consecutive sizes.
-const SIZE_FACTOR: u64 = 4;
-
-/// Returns the sizes of a sequence in bytes: [`SMALLEST_SIZE`] and its multiples by powers of
-/// [`SIZE_FACTOR`] below `largest_bytes`, and `largest_bytes` as the last size.
-pub(super) fn sizes(largest_bytes: u64) -> Vec<u64> {
-    let powers = std::iter::successors(Some(SMALLEST_SIZE), |size| size.checked_mul(SIZE_FACTOR));
-    powers.take_while(|size| *size < largest_bytes).chain([largest_bytes]).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,31 +124,31 @@ mod tests {
     #[test]
     fn an_hour_of_minutes_is_sixty_tries() {
         let hour = Duration::from_secs(3_600);
-        let schedule = Schedule::new(None, Some(MINUTE), Some(hour)).unwrap();
-        assert_eq!(schedule, Schedule { count: 60, interval: MINUTE });
+        let hourly = schedule(None, Some(MINUTE), Some(hour)).unwrap();
+        assert_eq!(hourly, Schedule { count: 60, interval: MINUTE });
     }
 
     #[test]
     fn by_default_there_is_one_try() {
-        assert_eq!(Schedule::new(None, None, None).unwrap().count, 1);
-        assert_eq!(Schedule::new(Some(5), None, None).unwrap().count, 5);
+        assert_eq!(schedule(None, None, None).unwrap().count, 1);
+        assert_eq!(schedule(Some(5), None, None).unwrap().count, 5);
     }
 
     #[test]
     fn the_earlier_limit_ends_a_run() {
         let hour = Duration::from_secs(3_600);
-        assert_eq!(Schedule::new(Some(5), None, Some(hour)).unwrap().count, 5);
-        assert_eq!(Schedule::new(Some(500), None, Some(hour)).unwrap().count, 60);
+        assert_eq!(schedule(Some(5), None, Some(hour)).unwrap().count, 5);
+        assert_eq!(schedule(Some(500), None, Some(hour)).unwrap().count, 60);
     }
 
     #[test]
     fn a_run_without_an_end_is_rejected() {
-        let error = Schedule::new(None, Some(MINUTE), None).unwrap_err();
+        let error = schedule(None, Some(MINUTE), None).unwrap_err();
         assert!(error.to_string().contains("needs an end"));
-        assert!(Schedule::new(Some(2), Some(Duration::from_millis(1)), None).is_err());
-        assert!(Schedule::new(None, None, Some(DURATION_MAX + MINUTE)).is_err());
+        assert!(schedule(Some(2), Some(Duration::from_millis(1)), None).is_err());
+        assert!(schedule(None, None, Some(DURATION_MAX + MINUTE)).is_err());
         let shortest_interval = Some(Duration::from_millis(100));
-        assert!(Schedule::new(None, shortest_interval, Some(DURATION_MAX)).is_err());
+        assert!(schedule(None, shortest_interval, Some(DURATION_MAX)).is_err());
     }
 
     #[test]
@@ -183,13 +161,6 @@ mod tests {
         assert!(["", "0", "2G", "1T", "K"].iter().all(|text| size(text).is_err()));
         assert_eq!(large_size("10G").unwrap(), 10 << 30);
         assert!(["0", "1025T", "1P", "99999999T"].iter().all(|text| large_size(text).is_err()));
-    }
-
-    #[test]
-    fn sizes_grow_by_powers_of_four_up_to_the_last() {
-        assert_eq!(sizes(100_000), [1_024, 4_096, 16_384, 65_536, 100_000]);
-        assert_eq!(sizes(1_024), [1_024]);
-        assert_eq!(sizes(10), [10]);
     }
 
     proptest! {

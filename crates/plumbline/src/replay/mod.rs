@@ -8,7 +8,6 @@ mod pace;
 use crate::exit::{self, Failure};
 use crate::manual::ManualPage;
 use crate::manual::entries::TERMINAL_VARIABLES;
-use crate::recording::{self, Header, Kind, Lines, RecordedEvent};
 use crate::terminal_filter::TerminalFilter;
 use anyhow::{Context, Result};
 use keyboard::ReplayRequest;
@@ -16,6 +15,7 @@ use os::clock::Monotonic;
 use os::tty::{RawMode, WindowSize};
 use pace::ReplayTiming;
 use protocols::terminal::filter::Filter;
+use records::recording::{self, Header, Kind, Lines, RecordedEvent};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
 //! Logins in virtual time, each with one injected fault, measured over the user-space TCP. The
 //! tests cover the complete measurement, from the first prompt to the verdict.
 //!
-//! `cargo test -p plumbline --bin plumb login_session_cause -- --nocapture` prints in how many
+//! `cargo test -p measure login_session_cause -- --nocapture` prints in how many
 //! sessions the verdict names each fault first. `crates/simulator/tests/causes` covers the faults
 //! that cannot be injected into a login or that need TLS.
 
@@ -28,7 +28,7 @@ use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::SystemTime;
 
-#[path = "../../../simulator/tests/causes/impaired_path.rs"]
+#[path = "../../simulator/tests/causes/impaired_path.rs"]
 #[expect(clippy::cast_possible_truncation, reason = "a round trip of a test is short")]
 mod impaired_path;
 

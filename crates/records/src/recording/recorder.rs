@@ -1,15 +1,15 @@
 //! Writes each event of a recording as it happens, so that a later failure does not lose it.
 
 use super::{Header, Kind};
-use net::time::Duration;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 /// Writer of a recording.
 #[derive(Debug)]
-pub(crate) struct SessionRecorder {
+pub struct SessionRecorder {
     file: File,
     /// Incomplete UTF-8 character at the end of the output (0) and of the input (1).
     incomplete: [Vec<u8>; 2],
@@ -22,7 +22,7 @@ impl SessionRecorder {
     /// # Errors
     ///
     /// Returns [`io::ErrorKind::AlreadyExists`], or an error of the file system.
-    pub(crate) fn create(path: &Path, header: &Header) -> io::Result<Self> {
+    pub fn create(path: &Path, header: &Header) -> io::Result<Self> {
         let is_device = path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir());
         let mut options = OpenOptions::new();
         options.write(true).mode(0o600);
@@ -39,7 +39,7 @@ impl SessionRecorder {
     /// # Errors
     ///
     /// Returns an error of the file system.
-    pub(crate) fn put(&mut self, at: Duration, kind: Kind, bytes: &[u8]) -> io::Result<()> {
+    pub fn put(&mut self, at: Duration, kind: Kind, bytes: &[u8]) -> io::Result<()> {
         let [output, input] = &mut self.incomplete;
         let incomplete = if kind == Kind::Input { input } else { output };
         let mut joined = std::mem::take(incomplete);
@@ -54,7 +54,7 @@ impl SessionRecorder {
     /// # Errors
     ///
     /// Returns an error of the file system.
-    pub(crate) fn put_text(&mut self, at: Duration, kind: Kind, text: &str) -> io::Result<()> {
+    pub fn put_text(&mut self, at: Duration, kind: Kind, text: &str) -> io::Result<()> {
         let seconds = at.as_secs();
         let micros = at.subsec_micros();
         let text = serde_json::to_string(text)?;

@@ -28,7 +28,7 @@ const OTHER_TARGETS: &[&str] = &["pid:NUMBER", "a recording, FILE.cast"];
 
 /// A target as typed by the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum MeasureTarget {
+pub enum MeasureTarget {
     /// A login.
     Login(LoginTarget),
     /// Files of a server.
@@ -41,7 +41,7 @@ pub(crate) enum MeasureTarget {
 
 /// A host or a serial line on which logins are measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum LoginTarget {
+pub enum LoginTarget {
     /// A login over Telnet.
     Host {
         /// Host and port.
@@ -89,11 +89,11 @@ impl fmt::Display for LoginTarget {
 
 /// A serial line of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SerialTarget {
+pub struct SerialTarget {
     /// Device path.
-    pub(crate) device: PathBuf,
+    pub device: PathBuf,
     /// Line parameters.
-    pub(crate) settings: LineSettings,
+    pub settings: LineSettings,
 }
 
 impl SerialTarget {

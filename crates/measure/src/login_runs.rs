@@ -1,17 +1,16 @@
 //! Measured logins: over Telnet, with or without TLS, and over a serial line.
 
-use super::arguments::Arguments;
 use super::circumstances::{Carrier, Circumstances};
 use super::interrupt::Interrupts;
-use super::login_session::{Login, MeasureSession, SessionParameters, SessionResults};
+use super::login_session::{MeasureSession, SessionParameters, SessionResults};
+use super::measure_options::MeasureOptions;
 use super::nanoseconds::nanos;
-use super::outcome::{TryFailure, TryResults};
+use super::outcome::{FailureKind, TryFailure, TryResults};
 use super::probe_login::{LoginProbe, ProbeParameters, ProbeResult, unusable_reason};
 use super::progress::ProgressLine;
 use super::prompt::Prompts;
-use super::record::{measurement, waterfall};
+use super::record::{measurement, median_keystroke};
 use super::target::LoginTarget;
-use crate::exit::Failure;
 use anyhow::Result;
 use carrier::{
     self, EndedSession, EngineContext, MaybeTls, NoAddress, Outcome, Route, StreamSession, Trust,
@@ -19,7 +18,6 @@ use carrier::{
 use net::time::{Duration, Instant};
 use os::clock::Calibration;
 use records::measures::AttemptOutcome;
-use report::html::Section;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::SystemTime;
@@ -27,9 +25,8 @@ use std::time::SystemTime;
 /// Measures logins at one target.
 pub(super) struct Logins<'a> {
     pub(super) target: &'a LoginTarget,
-    pub(super) arguments: &'a Arguments,
+    pub(super) options: &'a MeasureOptions,
     pub(super) interrupts: &'a Interrupts,
-    pub(super) login: Option<Login>,
 }
 
 /// A session that has ended.
@@ -56,7 +53,7 @@ impl Logins<'_> {
         let calibration = Calibration::start();
         let plan = self.plan();
         let interrupt = Some(self.interrupts.descriptor()?);
-        let progress = ProgressLine::on_stderr();
+        let progress = ProgressLine::new(self.options.progress);
         let session = match self.target {
             LoginTarget::Host { .. } => MeasureSession::new(plan, interrupt, progress),
             LoginTarget::Line(_) => MeasureSession::on_line(plan, interrupt, progress),
@@ -82,8 +79,8 @@ impl Logins<'_> {
             refutation: None,
         };
         circumstances.check_line_rate(&findings);
-        let accuracy = match self.arguments.pattern && !self.interrupts.is_interrupted() {
-            true => self.run_probe(self.probe_parameters(self.arguments.keys.into()))?.ok(),
+        let accuracy = match self.options.compares_pattern && !self.interrupts.is_interrupted() {
+            true => self.run_probe(self.probe_parameters(self.options.login.keys.into()))?.ok(),
             false => None,
         };
         Ok(Ok(results_of_try(
@@ -137,7 +134,7 @@ impl Logins<'_> {
         if let Some(reason) = unusable_reason(&probe_result, ended.outcome) {
             return Ok(Err(TryFailure::new(
                 AttemptOutcome::NotUsable,
-                Failure::RemoteHost,
+                FailureKind::RemoteHost,
                 reason,
             )));
         }
@@ -173,10 +170,11 @@ impl Logins<'_> {
                 }));
             }
         };
-        let failure = |outcome, reason: &str| TryFailure::new(outcome, Failure::RemoteHost, reason);
+        let failure =
+            |outcome, reason: &str| TryFailure::new(outcome, FailureKind::RemoteHost, reason);
         let interrupt = self.interrupts.descriptor()?;
-        let family = self.arguments.family.families();
-        let via = &self.arguments.via;
+        let family = self.options.families;
+        let via = &self.options.via;
         let lookup_began_at = context.clock.now();
         let addresses = match carrier::addresses(target, family, via, Some(interrupt.as_fd()))? {
             Ok(addresses) => addresses,
@@ -191,7 +189,7 @@ impl Logins<'_> {
         let session = match uses_tls {
             false => MaybeTls::on_request(session, None, timeout),
             true => {
-                let ca = self.arguments.ca.as_deref();
+                let ca = self.options.ca.as_deref();
                 MaybeTls::from_start(session, Trust::new(&target.host, target.port, ca)?, timeout)
             }
         };
@@ -204,7 +202,7 @@ impl Logins<'_> {
         let connect_failure = match refusal {
             Some(refusal) => Some(failure(AttemptOutcome::NotUsable, &refusal.to_string())),
             None => outcome
-                .failure(false, address, other_addresses, self.arguments.timeout)
+                .failure(false, address, other_addresses, timeout.as_secs())
                 .map(|reason| failure(AttemptOutcome::NoConnection, &reason)),
         };
         Ok(Ok(FinishedSession {
@@ -226,24 +224,23 @@ impl Logins<'_> {
     }
 
     fn via(&self) -> &Route {
-        &self.arguments.via
+        &self.options.via
     }
 
     fn timeout(&self) -> Duration {
-        Duration::from_secs(self.arguments.timeout)
+        self.options.timeout
     }
 
     fn prompts(&self) -> Prompts {
-        let prompt = self.arguments.prompt.as_deref();
-        prompt.map_or_else(Prompts::default, Prompts::ending_in)
+        self.options.login.prompts.clone()
     }
 
     fn plan(&self) -> SessionParameters {
         SessionParameters {
-            keys: usize::try_from(self.arguments.keys).unwrap_or(usize::MAX),
-            login: self.login.clone(),
+            keys: usize::try_from(self.options.login.keys).unwrap_or(usize::MAX),
+            login: self.options.login.credentials.clone(),
             prompts: self.prompts(),
-            command: self.arguments.command.clone(),
+            command: self.options.login.command.clone(),
             initial_commands: Vec::new(),
             timeout: self.timeout(),
             cpu_time: os::clock::process_cpu_time,
@@ -269,9 +266,8 @@ fn results_of_try(
         _ => None,
     };
     let has_measured = record.echo.is_some() || record.screenful.is_some();
-    let picture = waterfall(&findings, circumstances.rates()).map(Section::Waterfall);
-    let sections = picture.into_iter().collect();
+    let keystroke = median_keystroke(&findings, circumstances);
     let is_incomplete = findings.is_refused || findings.is_cut_off || findings.unfinished.is_some();
     let notes = findings.notes;
-    TryResults { record, notes, sections, accuracy, response_ns, has_measured, is_incomplete }
+    TryResults { record, notes, keystroke, accuracy, response_ns, has_measured, is_incomplete }
 }

@@ -18,8 +18,7 @@ use records::measurement::{
     Echo, HostInfo, Phases, PromptKind, SCHEMA, Screenful, ScreenfulMethod, TcpStats,
 };
 use records::split_error::{EmptyIntervals, SplitError};
-use records::{Layer, Measurement, statistics, verdict};
-use report::html::waterfall::{Span, Waterfall};
+use records::{LayerTime, Measurement, statistics, verdict};
 use std::time::SystemTime;
 
 /// Returns a record without any measured values.
@@ -50,7 +49,7 @@ pub(crate) fn empty_record(target: String, via: String, started_at: SystemTime) 
 }
 
 /// Returns the record of a measurement.
-pub(crate) fn measurement(findings: &SessionResults, circumstances: &Circumstances) -> Measurement {
+pub fn measurement(findings: &SessionResults, circumstances: &Circumstances) -> Measurement {
     let rates = circumstances.rates();
     let samples: Vec<_> = findings
         .keystrokes
@@ -227,42 +226,43 @@ fn own_figures(status: &Status) -> TcpStats {
     }
 }
 
+/// Time of the median keystroke by layer.
+#[derive(Clone, Debug)]
+pub struct MedianKeystroke {
+    /// Times of the layers that sent the key, in the order of their calls.
+    pub sending: Vec<LayerTime>,
+    /// Time of the remote host and the network, ns.
+    pub waiting_ns: u64,
+    /// Times of the layers that received the echo, in the order of their calls.
+    pub receiving: Vec<LayerTime>,
+    /// Number of measured keystrokes.
+    pub samples: usize,
+}
+
 /// Returns the time of the median keystroke by layer, if any keystroke was measured.
-pub(crate) fn waterfall(findings: &SessionResults, rates: Rates) -> Option<Waterfall> {
+pub fn median_keystroke(
+    findings: &SessionResults,
+    circumstances: &Circumstances,
+) -> Option<MedianKeystroke> {
+    let rates = circumstances.rates();
     let mut keys: Vec<_> = findings.keystrokes.iter().collect();
     keys.sort_by_key(|key| rates.total_ns(&key.total()));
     let key = statistics::nearest_rank(&keys, 50)?.without_send_wait(rates);
-    let mut spans = Vec::new();
-    let mut add = |label: &str, layer: Layer, ns: u64| {
-        let start_ns = spans.last().map_or(0, |span: &Span| span.end_ns);
-        let label = format!("{label}{}", layer.text());
-        let end_ns = start_ns + ns;
-        spans.push(Span { label, start_ns, end_ns, layer: Some(layer) });
-    };
-    for (layer, ns) in layer_times(&key.sending, rates).into_iter().rev() {
-        add("down: ", layer, ns);
-    }
     let waiting = [&key.sending, &key.remote, &key.receiving];
     let waiting = waiting.map(|spent| rates.account_ns(spent, Account::Outside));
-    add("", Layer::RemoteHostAndNetwork, waiting.into_iter().sum());
-    for (layer, ns) in layer_times(&key.remote.plus(&key.receiving), rates) {
-        add("up: ", layer, ns);
-    }
-    Some(Waterfall {
-        title: "One keystroke, from key to cell".to_owned(),
-        spans,
-        note: format!(
-            "The median of {} echoes, with one span per layer. The layers of a direction are drawn \
-             in the order of their calls.",
-            keys.len()
-        ),
+    Some(MedianKeystroke {
+        sending: layer_times(&key.sending, rates).into_iter().rev().collect(),
+        waiting_ns: waiting.into_iter().sum(),
+        receiving: layer_times(&key.remote.plus(&key.receiving), rates),
+        samples: keys.len(),
     })
 }
 
-fn layer_times(spent: &SpentTime, rates: Rates) -> Vec<(Layer, u64)> {
-    let times =
-        LAYERS.into_iter().map(|(account, layer)| (layer, rates.account_ns(spent, account)));
-    times.filter(|(_, ns)| *ns > 0).collect()
+fn layer_times(spent: &SpentTime, rates: Rates) -> Vec<LayerTime> {
+    let times = LAYERS
+        .into_iter()
+        .map(|(account, layer)| LayerTime { layer, ns: rates.account_ns(spent, account) });
+    times.filter(|time| time.ns > 0).collect()
 }
 
 #[cfg(test)]

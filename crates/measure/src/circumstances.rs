@@ -15,7 +15,7 @@ use std::time::SystemTime;
 
 /// Carrier of the session.
 #[derive(Clone, Debug)]
-pub(crate) enum Carrier {
+pub enum Carrier {
     /// A network.
     Network(Route),
     /// A serial line without a network layer.
@@ -63,25 +63,25 @@ impl Carrier {
 
 /// Facts about a measurement that the session itself does not know.
 #[derive(Clone, Debug)]
-pub(crate) struct Circumstances {
+pub struct Circumstances {
     /// Target as specified by the user.
-    pub(crate) target: String,
+    pub target: String,
     /// Address of the target; a serial line has none.
-    pub(crate) address: Option<SocketAddr>,
+    pub address: Option<SocketAddr>,
     /// Carrier of the session.
-    pub(crate) carrier: Carrier,
+    pub carrier: Carrier,
     /// Start of the measurement.
-    pub(crate) started_at: SystemTime,
+    pub started_at: SystemTime,
     /// Duration of the name lookup.
-    pub(crate) resolve: Option<Duration>,
+    pub resolve: Option<Duration>,
     /// Time at which the connection attempt started; `None` for a serial line.
-    pub(crate) connecting_at: Option<Instant>,
+    pub connecting_at: Option<Instant>,
     /// Duration of the TLS handshake.
-    pub(crate) tls: Option<Duration>,
+    pub tls: Option<Duration>,
     /// Duration of one tick of the meter's clock.
-    pub(crate) tick: TickRate,
+    pub tick: TickRate,
     /// Data that arrived faster than the configured rate of the serial line permits.
-    pub(crate) refutation: Option<Transit>,
+    pub refutation: Option<Transit>,
 }
 
 impl Circumstances {

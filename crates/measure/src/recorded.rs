@@ -10,7 +10,6 @@
 //! pauses of the user. An output then counts as a screenful only if it covers a large part of a
 //! screen without a pause of [`FLOW_PAUSE_NS`], the shortest interval between two keys.
 
-use crate::recording::{self, Kind, Lines, ReadError, RecordedEvent};
 use anyhow::{Context, Result};
 use carrier::EngineContext;
 use net::Instant;
@@ -18,6 +17,7 @@ use net::time::Duration;
 use protocols::terminal::Terminal;
 use records::arrivals::ArrivalSeries;
 use records::measurement::{Echo, EchoSample, Recording, Screenful, ScreenfulMethod};
+use records::recording::{self, Kind, Lines, ReadError, RecordedEvent};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::path::Path;

@@ -7,8 +7,8 @@
 mod lines;
 mod recorder;
 
-pub(crate) use lines::Lines;
-pub(crate) use recorder::SessionRecorder;
+pub use lines::Lines;
+pub use recorder::SessionRecorder;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -16,27 +16,27 @@ use std::fmt;
 
 /// Header, in the first line of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Header {
+pub struct Header {
     /// Version of the format: 2.
-    pub(crate) version: u32,
+    pub version: u32,
     /// Columns of the window.
-    pub(crate) width: u16,
+    pub width: u16,
     /// Rows of the window.
-    pub(crate) height: u16,
+    pub height: u16,
     /// Start of the session, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) timestamp: Option<u64>,
+    pub timestamp: Option<u64>,
     /// Title of the recording: the command and the remote host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) title: Option<String>,
+    pub title: Option<String>,
     /// Environment, with the terminal type as TERM.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) env: BTreeMap<String, String>,
+    pub env: BTreeMap<String, String>,
 }
 
 /// Kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Received data.
     Output,
     /// Typed data.
@@ -63,18 +63,18 @@ impl Kind {
 
 /// An event of a recording.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct RecordedEvent {
+pub struct RecordedEvent {
     /// Seconds since the start.
-    pub(crate) at_s: f64,
+    pub at_s: f64,
     /// Kind of the event.
-    pub(crate) kind: Kind,
+    pub kind: Kind,
     /// Text of the event.
-    pub(crate) text: String,
+    pub text: String,
 }
 
 /// Reason why a line of a recording is unusable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReadError {
+pub enum ReadError {
     /// The first line is not a header.
     NoHeader,
     /// The recording has another version.
@@ -103,7 +103,7 @@ impl fmt::Display for ReadError {
 /// # Errors
 ///
 /// Returns an error if `line` is not a header of version 2.
-pub(crate) fn read_header(line: &str) -> Result<Header, ReadError> {
+pub fn read_header(line: &str) -> Result<Header, ReadError> {
     let value: serde_json::Value = serde_json::from_str(line).map_err(|_| ReadError::NoHeader)?;
     let version = value.get("version").and_then(serde_json::Value::as_u64);
     match version.and_then(|version| u32::try_from(version).ok()) {
@@ -118,7 +118,7 @@ pub(crate) fn read_header(line: &str) -> Result<Header, ReadError> {
 /// # Errors
 ///
 /// Returns an error if `line` is not an event.
-pub(crate) fn read_event(line: &str) -> Result<RecordedEvent, ReadError> {
+pub fn read_event(line: &str) -> Result<RecordedEvent, ReadError> {
     let (at_s, kind, text): (f64, String, String) =
         serde_json::from_str(line).map_err(|_| ReadError::NoEvent)?;
     if !at_s.is_finite() || at_s < 0.0 {

@@ -22,7 +22,7 @@ const SHELL_ENDINGS: [&str; 4] = ["$ ", "# ", "% ", "> "];
 
 /// Recognizes prompts by their endings.
 #[derive(Clone, Debug)]
-pub(crate) struct Prompts {
+pub struct Prompts {
     shell_endings: Vec<String>,
 }
 
@@ -34,7 +34,7 @@ impl Default for Prompts {
 
 impl Prompts {
     /// Creates a recognizer for shell prompts with the given `endings`, separated by `|`.
-    pub(crate) fn ending_in(endings: &str) -> Self {
+    pub fn ending_in(endings: &str) -> Self {
         let endings = endings.split('|').filter(|ending| !ending.is_empty());
         Self { shell_endings: endings.map(str::to_owned).collect() }
     }

@@ -1,20 +1,17 @@
 //! Consecutive tries at a target: the first that succeeds performs the measurement, the others only
 //! determine whether the target is usable.
 
-use super::arguments::Arguments;
 use super::interrupt::Interrupts;
 use super::login_runs::Logins;
-use super::login_session::Login;
+use super::measure_options::MeasureOptions;
 use super::nanoseconds::nanos;
 use super::observed;
-use super::outcome::{TryFailure, TryResults};
+use super::outcome::{FailureKind, TryFailure, TryResults};
 use super::record::empty_record;
 use super::recorded;
 use super::running;
-use super::schedule::Schedule;
-use super::target::MeasureTarget;
+use super::target::{LoginTarget, MeasureTarget};
 use super::transfers::Files;
-use crate::exit::Failure;
 use anyhow::Result;
 use net::Instant;
 use os::clock::Monotonic;
@@ -25,26 +22,32 @@ use records::measurement::HostInfo;
 use records::measures::{Attempt, AttemptOutcome, Measures};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use transfer::url::Url;
+
+/// Schedule of the tries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// Number of tries.
+    pub count: u64,
+    /// Interval between the starts of two tries.
+    pub interval: Duration,
+}
 
 /// Target and options of a series.
-pub(super) struct Series<'a> {
-    pub(super) arguments: &'a Arguments,
-    pub(super) interrupts: &'a Interrupts,
-    /// Login credentials, if a login is measured.
-    pub(super) login: Option<Login>,
-    /// URL of the target with its password, if files are measured.
-    pub(super) url: Option<Url>,
+pub struct Series<'a> {
+    /// Target and options of each try.
+    pub options: &'a MeasureOptions,
+    /// Interruption of the series.
+    pub interrupts: &'a Interrupts,
 }
 
 /// Result of a series.
-pub(super) struct SeriesResult {
+pub struct SeriesResult {
     /// Results of the measurement, if any try succeeded.
-    pub(super) measured: Option<TryResults>,
+    pub measured: Option<TryResults>,
     /// Record with the tries and the six measures.
-    pub(super) record: Measurement,
+    pub record: Measurement,
     /// Reason for the failure of the last try, if none succeeded.
-    pub(super) last_failure: Option<TryFailure>,
+    pub last_failure: Option<TryFailure>,
 }
 
 impl Series<'_> {
@@ -53,7 +56,7 @@ impl Series<'_> {
     /// # Errors
     ///
     /// Returns an error if the operating system refuses a resource for the first try.
-    pub(super) fn run(&self, schedule: Schedule) -> Result<SeriesResult> {
+    pub fn run(&self, schedule: Schedule) -> Result<SeriesResult> {
         let clock = Monotonic::start();
         let started_at = SystemTime::now();
         let mut tries = Vec::new();
@@ -88,8 +91,8 @@ impl Series<'_> {
                 }
             });
             last_failure = outcome.err().or(last_failure);
-            if last_failure.as_ref().is_some_and(|last| last.failure == Failure::WrongArguments) {
-                // Wrong arguments would fail at every further try.
+            if last_failure.as_ref().is_some_and(|last| last.kind == FailureKind::Request) {
+                // An invalid request would fail at every further try.
                 break;
             }
         }
@@ -108,9 +111,8 @@ impl Series<'_> {
         let mut record = match &mut measured {
             Some(results) => results.record.clone(),
             None => {
-                let arguments = self.arguments;
-                let target = arguments.target.to_string();
-                let via = arguments.via.to_string();
+                let target = self.options.target.to_string();
+                let via = self.options.via.to_string();
                 let mut record = empty_record(target, via, started_at);
                 record.verdict = format!(
                     "The target was usable in none of {} tries, so the limiting factor is unknown.",
@@ -143,26 +145,24 @@ impl Series<'_> {
     }
 
     fn measure(&self) -> Result<Result<TryResults, TryFailure>> {
-        match (&self.arguments.target, &self.url) {
-            (MeasureTarget::Recording(path), _) => measure_recording(path),
-            (MeasureTarget::Running(pid), _) => self.measure_running(*pid),
-            (_, Some(url)) => Files { url, arguments: self.arguments }.measure(),
-            _ => self
-                .logins()
-                .map_or_else(|| Ok(Err(TryFailure::interrupted())), |logins| logins.measure()),
+        match &self.options.target {
+            MeasureTarget::Recording(path) => measure_recording(path),
+            MeasureTarget::Running(pid) => self.measure_running(*pid),
+            MeasureTarget::Files(url) => Files { url, options: self.options }.measure(),
+            MeasureTarget::Login(target) => self.logins(target).measure(),
         }
     }
 
     /// Measures a running plumb.
     fn measure_running(&self, pid: u32) -> Result<Result<TryResults, TryFailure>> {
-        let length = self.arguments.length.unwrap_or(running::OBSERVATION_TIME);
+        let length = self.options.observation_time.unwrap_or(running::OBSERVATION_TIME);
         let started_at = SystemTime::now();
         let activity = match running::observe(pid, length, self.interrupts)? {
             Ok(found) => found,
             Err(reason) => {
                 return Ok(Err(TryFailure::new(
                     AttemptOutcome::NotUsable,
-                    Failure::NothingMeasured,
+                    FailureKind::NothingMeasured,
                     &reason,
                 )));
             }
@@ -173,7 +173,7 @@ impl Series<'_> {
         Ok(Ok(TryResults {
             record,
             notes: Vec::new(),
-            sections: Vec::new(),
+            keystroke: None,
             accuracy: None,
             response_ns: None,
             has_measured: true,
@@ -182,23 +182,18 @@ impl Series<'_> {
     }
 
     fn probe_availability(&self) -> Result<Result<u64, TryFailure>> {
-        match &self.url {
-            Some(url) => Files { url, arguments: self.arguments }.probe_availability(),
-            None => self.logins().map_or_else(
-                || Ok(Err(TryFailure::interrupted())),
-                |logins| logins.probe_availability(),
-            ),
+        match &self.options.target {
+            MeasureTarget::Files(url) => Files { url, options: self.options }.probe_availability(),
+            MeasureTarget::Login(target) => self.logins(target).probe_availability(),
+            // Neither has more than one try.
+            MeasureTarget::Recording(_) | MeasureTarget::Running(_) => {
+                Ok(Err(TryFailure::interrupted()))
+            }
         }
     }
 
-    fn logins(&self) -> Option<Logins<'_>> {
-        let MeasureTarget::Login(target) = &self.arguments.target else { return None };
-        Some(Logins {
-            target,
-            arguments: self.arguments,
-            interrupts: self.interrupts,
-            login: self.login.clone(),
-        })
+    fn logins<'b>(&'b self, target: &'b LoginTarget) -> Logins<'b> {
+        Logins { target, options: self.options, interrupts: self.interrupts }
     }
 }
 
@@ -225,7 +220,7 @@ fn measure_recording(path: &Path) -> Result<Result<TryResults, TryFailure>> {
         Err(reason) => {
             return Ok(Err(TryFailure::new(
                 AttemptOutcome::NotUsable,
-                Failure::RemoteHost,
+                FailureKind::RemoteHost,
                 &reason,
             )));
         }
@@ -250,7 +245,7 @@ fn measure_recording(path: &Path) -> Result<Result<TryResults, TryFailure>> {
     Ok(Ok(TryResults {
         record,
         notes: title.into_iter().chain(found.notes).collect(),
-        sections: Vec::new(),
+        keystroke: None,
         accuracy: None,
         response_ns: None,
         has_measured,

@@ -1,18 +1,14 @@
 //! Measured files: transfers of increasing sizes over FTP, with or without TLS, and over TFTP.
 
-use super::arguments::Arguments;
 use super::forecast;
+use super::measure_options::MeasureOptions;
 use super::nanoseconds::nanos;
 use super::observed;
-use super::outcome::{TryFailure, TryResults};
+use super::outcome::{FailureKind, TryFailure, TryResults};
 use super::progress::ProgressLine;
 use super::record::empty_record;
-use super::schedule::sizes;
-use crate::exit::Failure;
-use crate::files::{credentials, print_message};
 use anyhow::Result;
 use carrier::meters::MeterRegistry;
-use net::time::Duration;
 use protocols::tftp::Mode;
 use records::accuracy::Accuracy;
 use records::arrivals::Arrival;
@@ -36,7 +32,7 @@ const TFTP_WINDOW_BLOCKS: u16 = 16;
 /// Measures the files at a URL.
 pub(super) struct Files<'a> {
     pub(super) url: &'a Url,
-    pub(super) arguments: &'a Arguments,
+    pub(super) options: &'a MeasureOptions,
 }
 
 /// Results of a measurement over FTP or TFTP.
@@ -62,7 +58,7 @@ impl Files<'_> {
     /// why nothing could be measured.
     pub(super) fn measure(&self) -> Result<Result<TryResults, TryFailure>> {
         let started_at = SystemTime::now();
-        let mut progress = ProgressLine::on_stderr();
+        let mut progress = ProgressLine::new(self.options.progress);
         let show_progress = |status: &str| {
             progress.show(status);
             progress.paint();
@@ -106,10 +102,10 @@ impl Files<'_> {
 
     fn by_ftp(&self, show_progress: impl FnMut(&str)) -> Result<Result<FileResults, TryFailure>> {
         let plan = ProbePlan {
-            sizes: sizes(self.arguments.bytes),
-            rounds: self.arguments.rounds,
-            writes: self.arguments.write,
-            compares: self.arguments.pattern,
+            sizes: sizes(self.options.files.largest_bytes),
+            rounds: self.options.files.rounds,
+            writes: self.options.files.writes,
+            compares: self.options.compares_pattern,
         };
         let options = match self.probe_options() {
             Ok(options) => options,
@@ -128,7 +124,7 @@ impl Files<'_> {
             Observation { files: Some(observed::session_of_ftp(&found)), ..Observation::default() };
         let connect_ns = opening.connect.map(nanos);
         let predictions =
-            forecast::of_ftp(&found.observations, connect_ns, self.arguments.estimate);
+            forecast::of_ftp(&found.observations, connect_ns, self.options.files.estimate_bytes);
         Ok(Ok(FileResults {
             observed,
             predictions,
@@ -158,17 +154,17 @@ impl Files<'_> {
             Ok(spec) => spec,
             Err(failed) => return Ok(Err(failed)),
         };
-        let file_sizes = sizes(self.arguments.bytes);
-        let rounds = self.arguments.rounds;
-        let written_sizes = self.arguments.write.then_some(file_sizes.as_slice());
-        let pattern = self.arguments.pattern;
+        let file_sizes = sizes(self.options.files.largest_bytes);
+        let rounds = self.options.files.rounds;
+        let written_sizes = self.options.files.writes.then_some(file_sizes.as_slice());
+        let pattern = self.options.compares_pattern;
         let found = match tftp::probe::probe(&spec, written_sizes, rounds, pattern, show_progress) {
             Ok(found) => found,
             Err(error) => return Ok(Err(TryFailure::of_files(error))),
         };
         let mut samples = Vec::new();
         for (direction, transfer, arrivals) in &found.transfers {
-            if !self.arguments.write {
+            if !self.options.files.writes {
                 samples.extend(file_sizes.iter().filter_map(|bytes| beginning(*bytes, arrivals)));
             }
             samples.extend(tftp_sample(*direction, transfer, arrivals));
@@ -184,7 +180,8 @@ impl Files<'_> {
         let response_ns =
             found.first_block_ns.map(|ns| ns.saturating_add(nanos(spec.resolve_time)));
         let observed_transfers = observed.files.as_ref().map_or(&[][..], |files| &files.transfers);
-        let predictions = forecast::of_tftp(observed_transfers, &samples, self.arguments.estimate);
+        let predictions =
+            forecast::of_tftp(observed_transfers, &samples, self.options.files.estimate_bytes);
         Ok(Ok(FileResults {
             observed,
             predictions,
@@ -200,37 +197,35 @@ impl Files<'_> {
     }
 
     fn probe_options(&self) -> Result<ProbeOptions, TryFailure> {
-        let credentials = credentials(self.url, self.arguments.login.as_deref());
-        let credentials = credentials.map_err(|error| {
+        let credentials = (self.options.files.credentials)(self.url).map_err(|error| {
             let reason = format!("{error:#}");
-            TryFailure::new(AttemptOutcome::ThisMachine, Failure::ThisMachine, &reason)
+            TryFailure::new(AttemptOutcome::ThisMachine, FailureKind::ThisMachine, &reason)
         })?;
         Ok(ProbeOptions {
-            via: self.arguments.via.clone(),
-            family: self.arguments.family.families(),
-            timeout_s: u32::try_from(self.arguments.timeout).unwrap_or(u32::MAX),
+            via: self.options.via.clone(),
+            family: self.options.families,
+            timeout_s: u32::try_from(self.options.timeout.as_secs()).unwrap_or(u32::MAX),
             credentials,
-            ca: self.arguments.ca.clone(),
-            message: print_message,
+            ca: self.options.ca.clone(),
+            message: self.options.files.message,
         })
     }
 
     fn spec(&self, mode: Mode) -> Result<Result<TransferSpec, TryFailure>> {
         let started_at = Instant::now();
         let target = &self.url.target;
-        let via = &self.arguments.via;
-        let addresses =
-            match carrier::addresses(target, self.arguments.family.families(), via, None)? {
-                Ok(addresses) => addresses,
-                Err(reason) => {
-                    let reason = reason.to_string();
-                    return Ok(Err(TryFailure::new(
-                        AttemptOutcome::NoAddress,
-                        Failure::RemoteHost,
-                        &reason,
-                    )));
-                }
-            };
+        let via = &self.options.via;
+        let addresses = match carrier::addresses(target, self.options.families, via, None)? {
+            Ok(addresses) => addresses,
+            Err(reason) => {
+                let reason = reason.to_string();
+                return Ok(Err(TryFailure::new(
+                    AttemptOutcome::NoAddress,
+                    FailureKind::RemoteHost,
+                    &reason,
+                )));
+            }
+        };
         Ok(Ok(TransferSpec {
             host: target.host.clone(),
             addresses,
@@ -238,7 +233,7 @@ impl Files<'_> {
             mode,
             block_size: TFTP_BLOCK_BYTES,
             window_size: TFTP_WINDOW_BLOCKS,
-            answer_timeout: Duration::from_secs(self.arguments.timeout),
+            answer_timeout: self.options.timeout,
             bytes_per_second: None,
             via: via.clone(),
             resolve_time: started_at.elapsed(),
@@ -250,7 +245,7 @@ impl Files<'_> {
         let transfers = Transfers::of(found.samples, found.sequence);
         let has_measured = !transfers.samples.is_empty();
         let mut record =
-            empty_record(self.url.to_string(), self.arguments.via.to_string(), started_at);
+            empty_record(self.url.to_string(), self.options.via.to_string(), started_at);
         record.address = found.address.map(|address| address.to_string());
         record.phases = found.phases;
         record.verdict = transfers.sentence();
@@ -261,13 +256,25 @@ impl Files<'_> {
         TryResults {
             record,
             notes: found.notes,
-            sections: Vec::new(),
+            keystroke: None,
             accuracy: found.accuracy,
             response_ns: found.response_ns,
             has_measured,
             is_incomplete: found.observed.files.is_some_and(|files| files.aborted.is_some()),
         }
     }
+}
+
+/// First size of a sequence, in bytes.
+const SMALLEST_SIZE: u64 = 1024;
+/// Ratio of consecutive sizes.
+const SIZE_FACTOR: u64 = 4;
+
+/// Returns the sizes of a sequence in bytes: [`SMALLEST_SIZE`] and its multiples by powers of
+/// [`SIZE_FACTOR`] below `largest_bytes`, and `largest_bytes` as the last size.
+fn sizes(largest_bytes: u64) -> Vec<u64> {
+    let powers = std::iter::successors(Some(SMALLEST_SIZE), |size| size.checked_mul(SIZE_FACTOR));
+    powers.take_while(|size| *size < largest_bytes).chain([largest_bytes]).collect()
 }
 
 fn opening_ns(opening: &SetupTimes) -> u64 {
@@ -374,5 +381,12 @@ mod tests {
         let arrivals = [arrival(10, 512), arrival(20, 100)];
         assert_eq!(beginning(600, &arrivals), None);
         assert_eq!(beginning(6_000, &arrivals), None);
+    }
+
+    #[test]
+    fn sizes_grow_by_powers_of_four_up_to_the_last() {
+        assert_eq!(sizes(100_000), [1_024, 4_096, 16_384, 65_536, 100_000]);
+        assert_eq!(sizes(1_024), [1_024]);
+        assert_eq!(sizes(10), [10]);
     }
 }

@@ -42,39 +42,39 @@ const SERIAL_LINE_SILENCE: Duration = Duration::from_secs(1);
 
 /// Parameters of the session.
 #[derive(Clone)]
-pub(crate) struct SessionParameters {
+pub struct SessionParameters {
     /// Number of echoes to measure.
-    pub(crate) keys: usize,
+    pub keys: usize,
     /// Credentials for a login prompt.
-    pub(crate) login: Option<Login>,
+    pub login: Option<Login>,
     /// Endings of a shell's prompt.
-    pub(crate) prompts: Prompts,
+    pub prompts: Prompts,
     /// User-defined command for the screenful, instead of the default one.
-    pub(crate) command: Option<String>,
+    pub command: Option<String>,
     /// Commands whose output is requested before the measurement.
-    pub(crate) initial_commands: Vec<String>,
+    pub initial_commands: Vec<String>,
     /// Timeout for expected data.
-    pub(crate) timeout: Duration,
+    pub timeout: Duration,
     /// Reads the CPU time of this process.
-    pub(crate) cpu_time: fn() -> Duration,
+    pub cpu_time: fn() -> Duration,
     /// Reads the time that the threads of this process have waited for a CPU.
-    pub(crate) run_queue_wait: fn() -> Option<Duration>,
+    pub run_queue_wait: fn() -> Option<Duration>,
 }
 
 /// User name and password.
 #[derive(Clone)]
-pub(crate) struct Login {
+pub struct Login {
     /// User name.
-    pub(crate) user: String,
+    pub user: String,
     /// Password, if there is one.
-    pub(crate) password: Option<String>,
+    pub password: Option<String>,
 }
 
 /// Results of the session.
 #[derive(Debug, Default)]
-pub(crate) struct SessionResults {
+pub struct SessionResults {
     /// Time at which the connection opened.
-    pub(crate) opened_at: Option<Instant>,
+    pub opened_at: Option<Instant>,
     /// Time of the first data from the remote host.
     pub(crate) first_data_at: Option<Instant>,
     /// Time at which the negotiation was complete.
@@ -85,7 +85,7 @@ pub(crate) struct SessionResults {
     /// of the session's own timeout.
     pub(crate) is_silent: bool,
     /// Commands with their output.
-    pub(crate) initial_commands: Vec<(String, Vec<u8>)>,
+    pub initial_commands: Vec<(String, Vec<u8>)>,
     /// Timed keystrokes with their echoes.
     pub(crate) keystrokes: Vec<Keystroke>,
     /// Echo times of the keys that erased the timed characters.
@@ -129,7 +129,7 @@ pub(crate) struct SessionResults {
     /// Latest status of the carrier, not counting the status after the longest output.
     pub(crate) status: Option<CarrierStatus>,
     /// Incomplete parts of the measurement, each a sentence without a full stop.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 enum Stage {
@@ -149,7 +149,7 @@ enum Stage {
 }
 
 /// The session that performs the measurement.
-pub(crate) struct MeasureSession {
+pub struct MeasureSession {
     console: MeasureConsole,
     plan: SessionParameters,
     /// Timeout for the first output.
@@ -170,7 +170,7 @@ pub(crate) struct MeasureSession {
 
 impl MeasureSession {
     /// Creates a session that ends early when `interrupts` is readable.
-    pub(crate) fn new(
+    pub fn new(
         plan: SessionParameters,
         interrupts: Option<UnixStream>,
         progress: ProgressLine,
@@ -208,7 +208,7 @@ impl MeasureSession {
     }
 
     /// Ends the session after its connection ended with `outcome`, and returns the findings.
-    pub(crate) fn into_findings(mut self, outcome: Outcome) -> SessionResults {
+    pub fn into_findings(mut self, outcome: Outcome) -> SessionResults {
         if !matches!(self.stage, Stage::Opening | Stage::Over) {
             self.findings.is_cut_off = !matches!(outcome, Outcome::Closed | Outcome::LocalClosed);
             match outcome {

@@ -1,6 +1,5 @@
 //! Reader for the lines of a recording.
 
-use anyhow::{Result, bail};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::Path;
@@ -9,7 +8,7 @@ use std::path::Path;
 const LINE_MAX_BYTES: u64 = 16 << 20;
 
 /// Reader that returns the lines of a recording.
-pub(crate) struct Lines {
+pub struct Lines {
     reader: BufReader<Box<dyn Read>>,
     number: usize,
 }
@@ -20,18 +19,19 @@ impl Lines {
     /// # Errors
     ///
     /// Returns an error if the file cannot be read.
-    pub(crate) fn open(path: &Path) -> Result<Self> {
+    pub fn open(path: &Path) -> io::Result<Self> {
         let source: Box<dyn Read> = if path == Path::new("-") {
             Box::new(io::stdin())
         } else {
             let file = File::open(path);
             let name = path.display();
-            let file = file.map_err(|error| match error.kind() {
-                ErrorKind::NotFound => anyhow::anyhow!("no such file: {name}"),
-                ErrorKind::PermissionDenied => {
-                    anyhow::anyhow!("cannot open {name}: permission denied")
-                }
-                _ => anyhow::anyhow!("cannot open {name}: {error}"),
+            let file = file.map_err(|error| {
+                let sentence = match error.kind() {
+                    ErrorKind::NotFound => format!("no such file: {name}"),
+                    ErrorKind::PermissionDenied => format!("cannot open {name}: permission denied"),
+                    _ => format!("cannot open {name}: {error}"),
+                };
+                io::Error::new(error.kind(), sentence)
             })?;
             Box::new(file)
         };
@@ -39,7 +39,7 @@ impl Lines {
     }
 
     /// Returns the number of the last line that was read, counted from 1.
-    pub(crate) fn number(&self) -> usize {
+    pub fn number(&self) -> usize {
         self.number
     }
 
@@ -48,12 +48,13 @@ impl Lines {
     /// # Errors
     ///
     /// Returns an error if the line cannot be read or is too long.
-    pub(crate) fn next_line(&mut self) -> Result<Option<String>> {
+    pub fn next_line(&mut self) -> io::Result<Option<String>> {
         let mut line = Vec::new();
         let count = (&mut self.reader).take(LINE_MAX_BYTES).read_until(b'\n', &mut line)?;
         self.number += 1;
         if u64::try_from(count) == Ok(LINE_MAX_BYTES) {
-            bail!("line {} is longer than {LINE_MAX_BYTES} bytes", self.number);
+            let sentence = format!("line {} is longer than {LINE_MAX_BYTES} bytes", self.number);
+            return Err(io::Error::new(ErrorKind::InvalidData, sentence));
         }
         Ok((count > 0).then(|| String::from_utf8_lossy(&line).into_owned()))
     }
