@@ -1,5 +1,9 @@
 //! Tests of the data transfer rules, on both sides of their thresholds.
 
+mod ftp_boundaries;
+mod shape_boundaries;
+mod tftp_boundaries;
+
 use super::*;
 use crate::verdict::Arrival;
 use proptest::prelude::*;
