@@ -1,5 +1,6 @@
 //! Tests of the data transfer rules, on both sides of their thresholds.
 
+mod data_boundaries;
 mod ftp_boundaries;
 mod shape_boundaries;
 mod tftp_boundaries;

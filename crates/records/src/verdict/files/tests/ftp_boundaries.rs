@@ -14,7 +14,7 @@ use crate::verdict::tests::{arrivals, described};
 use crate::verdict::{Arrival, Direction};
 
 /// Round-trip time of the views, ns.
-const VIEW_TRIP: u64 = 100 * MS;
+pub(super) const VIEW_TRIP: u64 = 100 * MS;
 
 /// Returns the shape of 100,000 bytes in segments of 1,000 bytes that take a second. Slow start
 /// takes three round trips.
@@ -23,12 +23,12 @@ fn second() -> TransferShape {
 }
 
 /// Returns a transfer of 100,000 bytes in two seconds.
-fn two_seconds(direction: Direction) -> FileTransfer {
+pub(super) fn two_seconds(direction: Direction) -> FileTransfer {
     FileTransfer { direction, bytes: 100_000, total_ns: 2_000 * MS, ..FileTransfer::default() }
 }
 
 /// Returns the result of `rule` for a transfer with the given shape.
-fn with_view<T>(
+pub(super) fn with_view<T>(
     transfer: &FileTransfer,
     shape: TransferShape,
     rule: impl Fn(&mut View<'_>) -> T,
@@ -496,7 +496,12 @@ fn each_late_step_of_a_transfer_has_its_cause() {
     transfer.direction = Direction::Outgoing;
     transfer.exchanges[1] = exchange("STOR", 340 * MS, Some(2_440 * MS), 2_440 * MS);
     let late = causes(&transfer);
-    insta::assert_snapshot!(described(&late[2..3]), @"");
+    insta::assert_snapshot!(described(&late[2..3]), @"
+    slow first byte of the transfer: 740000000 ns, 740000000 ns of 2440000000 ns
+      The server's slow reply to STOR costs 740 ms of the 2.44 s of the transfer (30 %): the
+      preliminary reply (150) arrived that much later than one round trip of 40.0 ms. Check
+      how the server finds and opens the file.
+    ");
 }
 
 #[test]

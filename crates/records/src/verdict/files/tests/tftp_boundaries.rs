@@ -342,7 +342,27 @@ fn a_window_that_loses_blocks_each_time_or_takes_longer_than_a_timer_overflows_a
       takes less, so the link carries 1.75 Mbit/s; its queue cannot hold a window of 8 blocks,
       so blocks are lost. Use a smaller window (RFC 7440).
     ");
-    insta::assert_snapshot!(described(&causes(&windows(3, 8, 8 * MS, 1))), @"");
+    insta::assert_snapshot!(described(&causes(&windows(3, 8, 8 * MS, 1))), @"
+    name server of connection set-up: 0 ns, 0 ns of 0 ns
+      Name resolution costs 0 ns of the 0 ns of connection set-up (-): the lookup of the host
+      name took that long. Check the DNS servers in /etc/resolv.conf, or add the address to
+      /etc/hosts.
+    slow first byte of the transfer: 0 ns, 0 ns of 744000000 ns
+      The server's late first block costs 0 ns of the 744 ms of the transfer (0 %): it arrived
+      that much later than the round trips of 40.0 ms require. Check how the server finds and
+      opens the file, and how it authorizes the request.
+    own processor of the transfer: 0 ns, 0 ns of 744000000 ns
+      This host's busy processor costs 0 ns of the 744 ms of the transfer (0 %): plumb waited
+      that long in the run queue of a processor. Stop other processes on this host.
+    loss of the transfer: 352000000 ns, 352000000 ns of 744000000 ns
+      Packet loss costs 352 ms of the 744 ms of the transfer (47 %): 1 block arrived only
+      after a timeout, the longest after 400 ms. Find the link that loses packets, and set a
+      shorter timeout (RFC 2349).
+    line rate of the transfer: 176000000 ns, 176000000 ns of 744000000 ns
+      The rate of the path's slowest link costs 176 ms of the 744 ms of the transfer (24 %):
+      each block takes 7.33 ms beyond the round-trip time of 40.0 ms, and a shorter block
+      takes less, so the link carries 1.59 Mbit/s. Use a faster link.
+    ");
 }
 
 #[test]
