@@ -665,6 +665,44 @@ mod tests {
         assert!((rounds(1, 0) - 1.0).abs() < 1e-9);
     }
 
+    /// Returns a flow of 150 packets, `spacing_ns` apart. Slow start takes four round trips.
+    fn evenly_spaced(spacing_ns: u64, direction: Direction) -> Observation {
+        let mut observed = probe((0..150).map(|_| (60, 1_000)));
+        let flow = &mut observed.transfers[0];
+        for (arrival, at) in flow.arrivals.iter_mut().zip(0..) {
+            arrival.at_ns += at * spacing_ns;
+        }
+        flow.elapsed_ns += 149 * spacing_ns;
+        flow.direction = direction;
+        observed
+    }
+
+    #[test]
+    fn a_flow_as_quick_as_slow_start_is_growing() {
+        let is_growing = |span_ns: u64, direction| {
+            let observed = evenly_spaced(span_ns / 149, direction);
+            matches!(FileModel::of(&observed).unwrap().final_phase, FinalPhase::Growing(_))
+        };
+        // Three round trips of 20 ms, with a tolerance of 1.3.
+        let received = [77_999_999, 78_000_200].map(|ns| is_growing(ns, Direction::Incoming));
+        assert_eq!(received, [true, false]);
+        // Acknowledged bytes are sampled every 6 ms.
+        let sent = [83_999_999, 84_000_200].map(|ns| is_growing(ns, Direction::Outgoing));
+        assert_eq!(sent, [true, false]);
+    }
+
+    #[test]
+    fn a_smaller_download_does_not_change_the_cost_of_a_growing_one() {
+        let mut observed = paced_flow(4, 28);
+        let alone = estimate(&observed, 1_150_000);
+        observed.transfers.push(probe([(60, 70_000)]).transfers[0].clone());
+        assert_eq!(estimate(&observed, 1_150_000), alone);
+        for transfer in &mut observed.transfers {
+            transfer.direction = Direction::Outgoing;
+        }
+        assert!(estimate(&observed, 1_150_000).range_ns[1] > alone.range_ns[1]);
+    }
+
     proptest! {
         #[test]
         fn no_transfers_cause_a_panic(

@@ -278,7 +278,8 @@ mod tests {
         };
         // The last interval ends with the last arrival.
         assert_eq!(window([30, 30, 30]), Some(30_000));
-        assert_eq!(window([10, 30, 30]), None);
+        assert!(window([24, 32, 32]).is_some() && window([23, 32, 32]).is_none());
+        assert_eq!(window([0, 30, 30]), None);
     }
 
     #[test]
@@ -292,6 +293,12 @@ mod tests {
         };
         assert_eq!([1_000, 1_428].map(rate), [Some(8_000_000); 2]);
         assert_eq!([1_429, 2_000].map(rate), [None; 2]);
+        // Exactly seven tenths of the rate are not enough.
+        let early = (0..10).map(|at| at * 1_428_571 + at / 9 * 3);
+        let late = (0..20).map(|at| 100 * MS + at * MS);
+        let arrivals: Vec<Arrival> =
+            early.chain(late).map(|at_ns| Arrival { at_ns, bytes: 1_000 }).collect();
+        assert_eq!(line_bps(&arrivals, 100 * MS), None);
     }
 
     proptest! {

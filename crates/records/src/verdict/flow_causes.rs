@@ -540,6 +540,9 @@ mod tests {
           first byte arrives that much later than one round trip of its TCP (10.0 ms). Check the
           program and the load there.
         ");
+        let without_wait = Flow { own_wait_ns: None, ..flow.clone() };
+        let cause = first_byte(&view(&without_wait, &path, 10 * MS)).unwrap();
+        assert_eq!(cause.cost_ns, 90 * MS);
         assert_eq!(with(|view| view.black_hole_segment_bytes = Some(500)), None);
         assert_eq!(with(|view| view.has_reordering = true), None);
         assert!(with(|view| view.has_losses = true).is_some());

@@ -647,6 +647,17 @@ mod tests {
     }
 
     #[test]
+    fn two_parts_that_differ_by_the_error_are_named_before_network_and_host() {
+        let start = |calls: u64| {
+            let parts = [(Layer::InterruptOrSystemCall, calls)];
+            let measured = with_tcp(echoes(2 * MS + calls, &parts), MS, 0, None);
+            verdict(&measured).split(" take").next().unwrap().to_owned()
+        };
+        assert_eq!(start(1_900_000), "The remote host with the network");
+        assert_eq!(start(1_899_999), "The round trip of the network");
+    }
+
+    #[test]
     fn network_and_host_are_distinguished_above_five_milliseconds() {
         let limit = |total: u64, rtt_ns: u64| limit(&with_tcp(echoes(total, &[]), rtt_ns, 0, None));
         let undecided = LoginLimit::NothingStandsOut;

@@ -1,11 +1,11 @@
 //! Tests of the rules for logins, at the boundaries of their conditions.
 
-mod echo;
+mod echoes;
+mod login_steps;
 mod losses;
 mod ranking;
 mod rates;
 mod round_trip_waits;
-mod steps;
 mod traffic;
 mod unexplained;
 

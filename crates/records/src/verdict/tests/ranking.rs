@@ -82,7 +82,7 @@ fn causes_are_ranked_by_weight_and_each_kind_once() {
     let kinds = |causes: Vec<Cause>| {
         rank(causes).iter().map(|cause| (cause.kind, cause.gain_ns / MS)).collect::<Vec<_>>()
     };
-    let (loss, line, small) = (CauseKind::Loss, CauseKind::LineRate, CauseKind::SmallPackets);
+    let [loss, line, small] = [CauseKind::Loss, CauseKind::LineRate, CauseKind::SmallPackets];
     assert_eq!(
         kinds(vec![of(loss, 200), of(loss, 300), of(CauseKind::Tls, 250), of(CauseKind::Tls, 99)]),
         [(loss, 300), (CauseKind::Tls, 250)]

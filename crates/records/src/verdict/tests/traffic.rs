@@ -115,6 +115,8 @@ fn four_windows_begin_one_round_trip_after_each_other() {
     // Three quarters of the windows begin in time.
     assert_eq!(windows(&[TRIP, TRIP, TRIP, 3 * TRIP]), Some(1_000));
     assert_eq!(windows(&[TRIP, TRIP, 3 * TRIP, 3 * TRIP]), None);
+    let of_35 = |good: usize| [vec![TRIP; good], vec![3 * TRIP; 35 - good]].concat();
+    assert_eq!([26, 27].map(|good| windows(&of_35(good))), [None, Some(1_000)]);
 }
 
 #[test]

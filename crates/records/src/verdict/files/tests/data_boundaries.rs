@@ -9,8 +9,8 @@ use crate::verdict::files::reply_delays::Steps;
 use crate::verdict::files::shape::TransferShape;
 use crate::verdict::files::transfer_view::View;
 use crate::verdict::files::{
-    DataTcp, FileSession, FileTransfer, causes, data, is_overriding, policer, weight,
-    without_consequences,
+    DataTcp, FileSession, FileTransfer, causes, data, ftp_transfer, is_overriding, limits, policer,
+    weight, without_consequences,
 };
 use crate::verdict::tests::{arrivals, described, spaced};
 use crate::verdict::{Arrival, Direction};
@@ -317,4 +317,37 @@ fn the_statistics_of_the_kernel_are_converted_to_nanoseconds() {
     let unknown = Tcp { rtt_us: Some(0), min_rtt_us: Some(0), ..Tcp::default() };
     let expected = DataTcp { min_rtt_ns: Some(0), ..DataTcp::default() };
     assert_eq!(DataTcp::from(&unknown), expected);
+}
+
+#[test]
+fn a_cause_of_the_data_limits_the_round_trips_of_a_distant_server_to_slow_start() {
+    let distance = |gaps: &[(u64, u64)]| {
+        let transfers = vec![download(gaps)];
+        let session = FileSession { transfers, ..FileSession::default() };
+        let transfer = &session.transfers[0];
+        let found = ftp_transfer::causes(&session, transfer, VIEW_TRIP);
+        let view = View::of(&session, transfer, VIEW_TRIP);
+        let [with_cause, without] = [true, false].map(|has| limits::distance(&view, has));
+        assert_ne!(with_cause, without);
+        let found = found.into_iter().find(|cause| cause.kind == CauseKind::Distance);
+        (found == with_cause, found == without)
+    };
+    // Blocks of a slow disk, and the packets of a link.
+    assert_eq!(distance(&[(250 * MS, 16_384); 20]), (true, false));
+    assert_eq!(distance(&on_a_link(400, 9 * MS)), (false, true));
+}
+
+#[test]
+fn a_faster_transfer_shows_a_limiter_only_if_the_data_arrives_evenly() {
+    let is_limited = |gaps: &[(u64, u64)]| {
+        let mut large = download(gaps);
+        large.tcp.rcv_ooopack = Some(30);
+        let small = download(&[(0, 7_000), (MS, 7_000)]);
+        let session = FileSession { transfers: vec![small, large], ..FileSession::default() };
+        policer::policer(&View::of(&session, &session.transfers[1], 20 * MS)).is_some()
+    };
+    assert!(is_limited(&[(10 * MS, 1_448); 120]));
+    let uneven: Vec<(u64, u64)> =
+        (0..120).map(|at| (if at / 20 % 2 == 0 { MS } else { 19 * MS }, 1_448)).collect();
+    assert!(!is_limited(&uneven));
 }

@@ -334,6 +334,10 @@ fn three_pauses_that_are_no_round_trips_are_those_of_a_program() {
     // A single pause takes more than two round trips, and half of all pauses.
     assert!(!named(&[200], 1) && paused(&[200], 1, 1).is_some());
     assert!(named(&[300, 300], 1) && !named(&[210; 3], 1));
+    let halves = [300 * MS, 300 * MS, 1].map(|ns| Pause { at_ns: 0, ns, bytes: 1 });
+    let transfer = two_seconds(Direction::Incoming);
+    let shape = TransferShape { pauses: halves.to_vec(), ..second() };
+    assert!(with_view(&transfer, shape, |view| !data::causes(view).is_empty()));
     let all = [paused(&[40, 50, 60, 110], 9_000, 0), paused(&[900], 1_000, 0)];
     insta::assert_snapshot!(described(&all.map(Option::unwrap)), @"
     slow disk of the transfer: 260000000 ns, 260000000 ns of 1000000000 ns
@@ -720,6 +724,8 @@ fn a_policer_drops_at_the_same_bytes_of_each_larger_transfer() {
     // Another transfer that is not larger loses nothing.
     assert_eq!(kind(30_000, 30_000, 35_000, 1), None);
     assert_eq!(kind(30_000, 30_000, 35_001, 1), limiter);
+    // Without a larger transfer, the position may be coincidence.
+    assert_eq!(kind(30_000, 30_000, 900, 0), None);
     // Five segments show a position.
     assert_eq!([4_999, 5_000].map(|at| kind(at, at, 90_000, 1)), [None, limiter]);
 }

@@ -205,3 +205,21 @@ fn values_within_a_third_of_the_median_are_alike() {
     assert_eq!(alike_percent(&[30, 30, 1]), Some((30, 66)));
     assert_eq!(alike_percent(&[]), None);
 }
+
+#[test]
+fn a_silence_before_few_bytes_is_a_pause_of_its_whole_length_if_no_rate_is_known() {
+    let pieces = arrivals(&[(0, 1), (50 * MS, 100), (100 * MS, 90_000)]);
+    let shape = TransferShape::of(&download(pieces, Some(1_000)), MS);
+    let pauses: Vec<_> = shape.pauses.iter().map(|pause| pause.ns).collect();
+    assert_eq!((shape.line_bps, pauses), (None, vec![50 * MS; 2]));
+}
+
+#[test]
+fn a_quarter_of_the_bytes_in_single_segments_shows_a_rate_despite_holes() {
+    let rate = |bytes: u64| {
+        let mut pieces = spaced(0, 1_000, &[MS; 10]).arrivals;
+        pieces.push(Arrival { at_ns: 500 * MS, bytes });
+        TransferShape::of(&lossy(pieces), MS).line_bps
+    };
+    assert_eq!([30_003, 30_004].map(rate), [Some(8_000_000), None]);
+}

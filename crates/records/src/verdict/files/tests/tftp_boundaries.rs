@@ -196,6 +196,10 @@ fn blocks_of_half_the_size_distinguish_a_link_from_a_server() {
         causes(&session).into_iter().find(|cause| kinds.contains(&cause.kind)).unwrap().kind
     };
     assert_eq!([714, 715].map(kind), [CauseKind::SlowDisk, CauseKind::Unknown]);
+}
+
+#[test]
+fn a_slow_link_and_a_slow_server_are_described_with_the_time_of_a_block() {
     let link = tftp(50 * MS, Some(25 * MS), 10 * MS);
     let server = tftp(50 * MS, Some(49 * MS), 10 * MS);
     let unknown = tftp(50 * MS, None, 10 * MS);
@@ -392,6 +396,22 @@ fn a_window_that_ends_early_is_followed_by_three_quarters_of_a_round_trip() {
     assert_eq!(short_windows(31 * MS - 1, 9), 0);
     assert_eq!(short_windows(31 * MS, 0), 0);
     assert_eq!(short_windows(31 * MS, 1), 40 * MS);
+    let pairs = changed(tftp(40 * MS, None, 40 * MS), |transfer| {
+        let mut at_ns = 40 * MS;
+        transfer.arrivals.clear();
+        // Windows of two blocks, of which each second one has only one.
+        for gap in [40, 1, 40, 40, 1, 40, 40, 1].map(|ms| ms * MS) {
+            at_ns += gap;
+            transfer.arrivals.push(Arrival { at_ns, bytes: 512 });
+        }
+        transfer.bytes = 8 * 512;
+        transfer.total_ns = at_ns;
+        transfer.block_bytes = Some(512);
+        transfer.window_blocks = Some(2);
+        transfer.repeated_blocks = Some(1);
+    });
+    assert_eq!(pairs.transfers[0].arrivals.len(), 8);
+    assert_eq!(cost(&pairs, CauseKind::Loss), Some(0));
 }
 
 #[test]

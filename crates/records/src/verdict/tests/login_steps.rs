@@ -109,6 +109,11 @@ fn a_step_of_a_lossy_session_may_have_waited_for_a_lost_packet() {
         echo.counts = FlowCounts { retransmissions: Some(1), ..FlowCounts::default() };
     };
     assert_eq!(prompt(|_| ()), Some(980));
+    // A late echo alone proves no loss.
+    let late_echo = |observed: &mut Observation| {
+        observed.echo.as_mut().unwrap().samples_ns[0] = 120 * MS;
+    };
+    assert_eq!(prompt(late_echo), Some(980));
     // A retransmission takes at least 200 ms.
     assert_eq!(prompt(lossy), Some(780));
     let with_late_echo = |observed: &mut Observation| {
