@@ -179,6 +179,35 @@ mod tests {
         assert_eq!(log.into_arrivals(), [arrival(10, 100), arrival(30, 200)]);
     }
 
+    #[test]
+    fn a_full_series_is_merged_in_pairs_and_later_arrivals_are_as_coarse() {
+        let mut log = ArrivalSeries::new(4);
+        for (at, total) in [(0, 1), (10, 2), (20, 4), (30, 8), (31, 16), (44, 32), (45, 64)] {
+            log.record(at, total);
+        }
+        // Two pairs over 30 ns give a spacing of 15 ns.
+        let expected = [arrival(10, 2), arrival(30, 30), arrival(45, 32)];
+        assert_eq!(log.into_arrivals(), expected);
+        let mut smallest = ArrivalSeries::new(0);
+        for at in 1..=5 {
+            smallest.record(at * 10, at);
+        }
+        assert_eq!(smallest.into_arrivals().len(), 2);
+    }
+
+    #[test]
+    fn half_of_the_bytes_have_the_median_rate() {
+        // 1,000 bytes in 1 µs, 2,000 in 1 µs and 3,000 in 1 µs.
+        let arrivals =
+            [arrival(0, 9), arrival(1_000, 1_000), arrival(2_000, 2_000), arrival(3_000, 3_000)];
+        let rate = line_rate(&arrivals, 8).unwrap();
+        assert_eq!((rate.median_bps, rate.pairs, rate.bits_per_byte), (16_000_000_000, 3, 8));
+        let simultaneous = [arrivals[0], arrivals[1], arrival(1_000, 5), arrivals[2], arrivals[3]];
+        assert_eq!(line_rate(&simultaneous, 8).unwrap().pairs, 3);
+        let empty = [arrivals[0], arrivals[1], arrival(1_500, 0), arrivals[2], arrivals[3]];
+        assert_eq!(line_rate(&empty, 8).unwrap().pairs, 3);
+    }
+
     proptest! {
         #[test]
         fn a_series_keeps_its_limit_and_every_byte(

@@ -149,6 +149,37 @@ mod tests {
         assert_eq!(day_start_unix_ns(1969, 12, 31), None);
     }
 
+    #[test]
+    fn a_day_of_each_month_and_era_is_converted() {
+        let date = |year, month, day| {
+            day_start_unix_ns(year, month, day).map(|ns| (ns / NS_PER_DAY, Moment::of(ns).date()))
+        };
+        assert_eq!(date(1970, 1, 1), Some((0, "1970-01-01".to_owned())));
+        assert_eq!(date(1970, 12, 31), Some((364, "1970-12-31".to_owned())));
+        assert_eq!(date(2000, 2, 29), Some((11_016, "2000-02-29".to_owned())));
+        assert_eq!(date(2000, 3, 1), Some((11_017, "2000-03-01".to_owned())));
+        assert_eq!(date(2100, 2, 28), Some((47_540, "2100-02-28".to_owned())));
+        assert_eq!(date(2100, 3, 1), Some((47_541, "2100-03-01".to_owned())));
+        assert_eq!(date(2400, 2, 29), Some((157_113, "2400-02-29".to_owned())));
+        assert_eq!(date(2400, 3, 1), Some((157_114, "2400-03-01".to_owned())));
+        assert_eq!(date(2499, 12, 31), Some((193_578, "2499-12-31".to_owned())));
+        let invalid = [(2500, 1, 1), (1969, 12, 31), (2000, 0, 1), (2000, 13, 1), (2000, 1, 0)];
+        assert!(invalid.iter().all(|&(year, month, day)| date(year, month, day).is_none()));
+        assert_eq!((date(2000, 1, 32), date(2100, 2, 29), date(2000, 4, 31)), (None, None, None));
+        let months = (1..=12).map(|month| date(2026, month, 1).unwrap().0).collect::<Vec<_>>();
+        let first = 20_454;
+        let days = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
+        assert_eq!(months, days.map(|day| first + day));
+    }
+
+    #[test]
+    fn each_weekday_has_its_name() {
+        let names = [0, 1, 2, 3, 4, 5, 6, 7].map(|day| Moment::of(day * NS_PER_DAY).weekday());
+        assert_eq!(names, ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed", "Thu"]);
+        assert_eq!(Moment::of(NS_PER_DAY - 1).weekday(), "Thu");
+        assert_eq!(Moment::of(NS_PER_DAY - 1).time(), "23:59:59");
+    }
+
     proptest! {
         #[test]
         fn a_day_converts_to_its_date_and_back(day in 0..190_000_u64) {

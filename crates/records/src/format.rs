@@ -158,4 +158,39 @@ mod tests {
     fn thousands_are_separated_by_commas() {
         assert_eq!([0, 960, 9_600, 1_234_567].map(count), ["0", "960", "9,600", "1,234,567"]);
     }
+
+    #[test]
+    fn the_unit_of_a_duration_changes_at_its_boundaries() {
+        let texts = [999, 1_000, 9_994, 9_995, 99_949, 99_950, 999_499_999_999, 999_500_000_000];
+        let expected = [
+            "999 ns",
+            "1.00 µs",
+            "9.99 µs",
+            "10.0 µs",
+            "99.9 µs",
+            "100 µs",
+            "999 s",
+            "16 min 39 s",
+        ];
+        assert_eq!(texts.map(duration), expected);
+        let seconds = [3_599, 3_600, 35_999, 36_000].map(|s| duration(s * 1_000_000_000));
+        assert_eq!(seconds, ["59 min 59 s", "1 h 00 min 00 s", "9 h 59 min 59 s", "10 h 00 min"]);
+        assert_eq!(duration_or_unknown(Some(1_000)), "1.00 µs");
+        assert_eq!(
+            [duration_or_unknown(None), rate_or_unknown(None), count_or_unknown(None)],
+            ["-"; 3]
+        );
+    }
+
+    #[test]
+    fn a_share_is_rounded_to_the_nearest_percent() {
+        let texts =
+            [(1, 200), (1, 201), (5, 1_000), (199, 200), (995, 1_000), (994, 1_000), (3, 2)];
+        let expected = ["1 %", "< 1 %", "1 %", "> 99 %", "> 99 %", "99 %", "150 %"];
+        assert_eq!(texts.map(|(part, total)| share(part, total)), expected);
+        assert_eq!(
+            [10_000, 99_999, 100_000, 1_000_000_000].map(rate),
+            ["10.0 kbit/s", "100.0 kbit/s", "100 kbit/s", "1.00 Gbit/s"]
+        );
+    }
 }

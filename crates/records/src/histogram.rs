@@ -129,6 +129,26 @@ mod tests {
         assert_eq!(bucket(middle(bucket(u64::MAX))), bucket(u64::MAX));
     }
 
+    #[test]
+    fn a_bucket_has_a_128th_of_a_power_of_two() {
+        let buckets = [0, 127, 128, 255, 256, 257, 258, 510, 511, 512, 1_023, 1_024, u64::MAX];
+        let expected = [0, 127, 128, 255, 256, 256, 257, 383, 383, 384, 511, 512, 7_423];
+        assert_eq!(buckets.map(bucket), expected);
+        let middles = [0, 255, 256, 257, 383, 384, 511, 512].map(middle);
+        assert_eq!(middles, [0, 255, 257, 259, 511, 514, 1_022, 1_028]);
+    }
+
+    #[test]
+    fn a_percentile_is_the_nearest_rank() {
+        let mut histogram = Histogram::default();
+        (1..=100).for_each(|value| histogram.add(value));
+        let percentiles = [0, 1, 50, 99, 100, 255].map(|percent| histogram.percentile(percent));
+        assert_eq!(percentiles, [1, 1, 50, 99, 100, 100].map(Some));
+        assert_eq!(histogram.count(), 100);
+        histogram.merge(&histogram.clone());
+        assert_eq!((histogram.count(), histogram.percentile(50)), (200, Some(50)));
+    }
+
     proptest! {
         #[test]
         fn the_middle_of_a_bucket_is_within_4_per_mille_of_its_values(value in any::<u64>()) {

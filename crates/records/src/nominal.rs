@@ -79,4 +79,13 @@ mod tests {
         let screenful = Transit { bytes: 1_968, ns: 4_000_000 };
         assert_eq!(refutation(&[echo, screenful], 10, 9_600), Some(screenful));
     }
+
+    #[test]
+    fn a_line_may_be_faster_by_its_clock_tolerance() {
+        // 105 bits at 1,000 bit/s take 105 ms, and 100 ms within the tolerance.
+        let refuted = |ns: u64| refutation(&[Transit { bytes: 21, ns }], 5, 1_000).is_some();
+        assert_eq!([99_999_999, 100_000_000].map(refuted), [true, false]);
+        assert_eq!(line_ns(21, 5, 1_000), 105_000_000);
+        assert_eq!(line_ns(1, 1, 0), 1_000_000_000);
+    }
 }

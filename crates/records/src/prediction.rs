@@ -479,6 +479,101 @@ mod tests {
         assert_eq!(Model::in_lock_step((1_000, 30), (11_000, 30)), None);
     }
 
+    #[test]
+    fn the_last_segment_of_a_longer_flow_waits_only_if_it_is_short() {
+        let model = Model { last_wait_ns: 50 * MS, rate_bps: None, latency_ns: 0, ..model() };
+        let times = [999, 1_000, 1_001, 2_000, 2_001].map(|bytes| model.flow_ns(bytes) / MS);
+        assert_eq!(times, [0, 0, 50, 0, 50]);
+    }
+
+    #[test]
+    fn slow_start_ends_at_the_window_or_at_the_rate_of_the_link() {
+        let slow_start = Model { rate_bps: None, window_bytes: None, latency_ns: 0, ..model() };
+        let waits = |model: &Model, bytes: u64| model.flow_ns(bytes) / (100 * MS);
+        let bytes = [10_000, 10_001, 30_000, 30_001, 70_000, 70_001, 150_000, 150_001];
+        assert_eq!(bytes.map(|bytes| waits(&slow_start, bytes)), [0, 1, 1, 2, 2, 3, 3, 4]);
+        let windows = Model { window_bytes: Some(20_000), ..slow_start };
+        let bytes = [10_000, 30_000, 30_001, 50_000, 50_001, 70_001];
+        assert_eq!(bytes.map(|bytes| waits(&windows, bytes)), [0, 1, 2, 2, 3, 4]);
+        // A window of 10,000 bytes takes a round trip on the link, so no round trip is lost.
+        let on_link = |rate_bps| Model { rate_bps: Some(rate_bps), ..slow_start };
+        assert_eq!(on_link(800_000).flow_ns(100_000), 1_000 * MS);
+        assert_eq!(on_link(800_001).flow_ns(10_000), 99_999_875);
+        assert_eq!(on_link(800_001).flow_ns(100_000), 100 * MS + 899_998_875);
+    }
+
+    #[test]
+    fn an_echo_during_output_takes_a_window_on_the_link_or_the_idle_time() {
+        let with = |window: u64| {
+            let model = Model { window_bytes: Some(window), rate_bps: Some(800_000), ..model() };
+            model.echo_under_load_ns()
+        };
+        assert_eq!([10_000, 20_000].map(with), [Some(101 * MS), Some(200 * MS)]);
+        let measured = Model { loaded_echo_ns: Some(7), ..model() };
+        assert_eq!(measured.echo_under_load_ns(), Some(7));
+    }
+
+    #[test]
+    fn the_range_of_a_flow_includes_its_margin() {
+        let range = |elapsed_ns: u64| {
+            let flows = probe(&[(20_000, elapsed_ns)]).transfers;
+            model().range_ns(&flows, 10_000).unwrap()
+        };
+        // Predicted: 110 ms, and 210 ms for the flow of the probe; the margin is 3.2 ms.
+        assert_eq!(model().flow_ns(20_000), 210 * MS);
+        assert_eq!(range(210 * MS), [106_800_000, 113_200_000]);
+        assert_eq!(range(252 * MS), [106_800_000, 155_200_000]);
+        assert_eq!(range(105 * MS), [1_800_000, 113_200_000]);
+        assert_eq!(range(0), [0, 113_200_000]);
+    }
+
+    #[test]
+    fn the_range_of_echoes_has_the_deciles_of_the_full_queue() {
+        let range =
+            |samples_ns: Vec<u64>| echo_range_ns(&Echoes { samples_ns, ..Echoes::default() });
+        let ms = |ms: std::ops::RangeInclusive<u64>| ms.map(|ms| ms * MS).collect::<Vec<_>>();
+        // The second half of 20 is 11 to 20 ms; the margin is 2 % and 1 ms.
+        assert_eq!(range(ms(1..=20)), Some([9_780_000, 20_380_000]));
+        assert_eq!(range(ms(1..=8)), Some([3_900_000, 9_160_000]));
+        assert_eq!(range(vec![40 * MS; 7]), Some([30 * MS - 1_600_000, 60 * MS + 2_200_000]));
+    }
+
+    #[test]
+    fn a_flow_of_unknown_time_does_not_exclude_a_window() {
+        // Windows of 20 packets in each round trip of 100 ms, at 8 Mbit/s.
+        let window = |elapsed_ns: u64| {
+            let arrival =
+                |at: u64| Arrival { at_ns: (100 + at / 20 * 100 + at % 20) * MS, bytes: 1_000 };
+            let mut observed = probe(&[(120_000, elapsed_ns)]);
+            observed.transfers[0].arrivals = (0..120).map(arrival).collect();
+            Model::of(&observed).unwrap().window_bytes
+        };
+        assert_eq!([0, 619 * MS].map(window), [Some(20_000); 2]);
+        // A flow of a nanosecond proves that there is no such window.
+        assert_eq!(window(1), None);
+    }
+
+    #[test]
+    fn in_lock_step_both_size_and_time_grow() {
+        let model = |short, long| Model::in_lock_step(short, long).map(|one| one.rate_bps);
+        assert_eq!(model((1_000, 10 * MS), (2_000, 11 * MS)), Some(Some(8_000_000)));
+        assert_eq!(model((1_000, 10 * MS), (1_000, 11 * MS)), None);
+        assert_eq!(model((2_000, 10 * MS), (1_000, 11 * MS)), None);
+        assert_eq!(model((1_000, 11 * MS), (2_000, 10 * MS)), None);
+        assert_eq!(Model::of(&probe(&[(1_000, 100 * MS)])).unwrap().rate_bps, None);
+    }
+
+    #[test]
+    fn the_latency_is_that_of_flows_within_the_first_flight() {
+        let flows = probe(&[(10_000, 130 * MS), (10_001, 900 * MS), (5_000, 0)]).transfers;
+        let flows: Vec<&Flow> = flows.iter().collect();
+        // 10,000 bytes take 10 ms on the link.
+        assert_eq!(model().latencies(&flows), [120 * MS]);
+        let small_window = Model { window_bytes: Some(9_999), ..model() };
+        assert_eq!(small_window.latencies(&flows), [0; 0]);
+        assert_eq!(small_window.latency_of(&flows), None);
+    }
+
     proptest! {
         #[test]
         fn no_probe_causes_a_panic(

@@ -101,4 +101,16 @@ mod tests {
         let idle = Running { busy_ns: 0, primitives: Vec::new(), ..running() };
         assert!(idle.sentence().contains("did no work"));
     }
+
+    #[test]
+    fn a_primitive_without_time_and_a_process_without_transactions_are_reported() {
+        let part = |ns| PrimitiveTime { name: "Telnet".to_owned(), visits: 1, ns };
+        let with = |ns| Running { primitives: vec![part(ns)], transactions: 0, ..running() };
+        assert!(with(0).sentence().contains("did no work"));
+        assert_eq!(
+            with(1).sentence(),
+            "In 2.00 s plumb serve (process 4711) worked for 20.0 ms (1 %), mostly on Telnet: 1 ns \
+             (< 1 %)."
+        );
+    }
 }

@@ -571,6 +571,89 @@ mod tests {
         assert_eq!(Transfers::of(samples, Vec::new()).model, None);
     }
 
+    #[test]
+    fn a_model_gives_time_and_half_rate() {
+        let model = Model { fixed_ns: 2_000_000, rate_bps: 8_000_000 };
+        assert_eq!((model.total_ns(1_000), model.half_rate_bytes()), (3_000_000, 2_000));
+        assert_eq!(Model { rate_bps: 0, ..model }.total_ns(1), 8_002_000_000);
+    }
+
+    #[test]
+    fn sizes_are_level_between_four_fifths_and_twice_their_average_rate() {
+        let size = |bytes: u64, total_ns: u64| Size { bytes, count: 1, total_ns };
+        // 1,000 bytes per microsecond on average.
+        let knee = |bytes: u64, ns: u64| {
+            let rest = [size(1_000_000 - bytes, 1_000_000 - ns)];
+            let sizes = [vec![size(1, 1_000_000_000), size(bytes, ns)], rest.to_vec()].concat();
+            knee_bytes(&sizes)
+        };
+        assert_eq!(knee(8_000, 10_000), Some(8_000));
+        assert_eq!(knee(7_999, 10_000), None);
+        assert_eq!(knee(20_000, 10_000), Some(20_000));
+        assert_eq!(knee(20_001, 10_000), None);
+        // Fewer than three sizes, or only the largest, show no knee.
+        assert_eq!(knee_bytes(&[size(1_000, 1_000), size(2_000, 2_000)]), None);
+        let three = [1, 2, 3].map(|count| size(count * 1_000, count * 1_000));
+        assert_eq!(knee_bytes(&three), Some(1_000));
+    }
+
+    #[test]
+    fn the_rate_is_measurable_if_the_data_takes_a_quarter_of_the_fixed_time() {
+        let sizes = |bytes: u64| [Size { bytes, count: 1, total_ns: 1 }];
+        let model = Model { fixed_ns: 4_000_000, rate_bps: 8_000_000 };
+        assert!(is_measurable(&model, &sizes(1_000)) && !is_measurable(&model, &sizes(999)));
+        let time_constant = |last: u64| {
+            let first = Size { bytes: 1, count: 1, total_ns: 100 };
+            is_time_constant(&[first, Size { total_ns: last, ..first }])
+        };
+        assert_eq!([200, 201].map(time_constant), [true, false]);
+    }
+
+    #[test]
+    fn a_model_is_wrong_by_at_most_a_factor_of_two() {
+        let size = |bytes: u64, total_ns: u64| Size { bytes, count: 1, total_ns };
+        let exact = model(&[size(1_000, 3_000_000), size(3_000, 5_000_000)]).unwrap();
+        assert!(exact.fixed_ns.abs_diff(2_000_000) <= 1, "{exact:?}");
+        assert!(exact.rate_bps.abs_diff(8_000_000) <= 1, "{exact:?}");
+        assert_eq!(model(&[size(1_000, 3_000_000)]), None);
+        assert_eq!(model(&[size(1_000, 3_000_000), size(1_000, 3_000_000)]), None);
+        // Times that grow faster than the sizes have no fixed part.
+        let steep = model(&[size(1_000, 1_000_000), size(2_000, 3_000_000)]).unwrap();
+        assert_eq!(steep.fixed_ns, 0);
+        insta::assert_snapshot!(format!("{}", steep.rate_bps), @"");
+        assert_eq!(model(&[size(1_000, 1_000_000), size(2_000, 9_000_000)]), None);
+    }
+
+    #[test]
+    fn the_slower_direction_is_that_of_the_largest_common_size() {
+        let of = |received: &[(u64, u64)], sent: &[(u64, u64)]| {
+            let one = |&(bytes, ns): &(u64, u64)| sample(bytes, ns);
+            let sent = sent.iter().map(one);
+            let sent = sent.map(|sample| Sample { direction: Direction::Sent, ..sample });
+            let samples = received.iter().map(one).chain(sent).collect();
+            Transfers::of(samples, Vec::new()).slower()
+        };
+        let [received, sent] = [Some(Direction::Received), Some(Direction::Sent)];
+        assert_eq!(of(&[(1, 10), (2, 20)], &[(1, 5), (2, 21)]), sent);
+        assert_eq!(of(&[(1, 10), (2, 20)], &[(1, 90), (2, 20)]), received);
+        assert_eq!(of(&[(2, 20)], &[(1, 10)]), received);
+        assert_eq!(of(&[(2, 20)], &[(1, 11)]), sent);
+        assert_eq!(of(&[(2, 20)], &[]), received);
+        assert_eq!(of(&[], &[(1, 10)]), sent);
+        assert_eq!(of(&[], &[]), None);
+    }
+
+    #[test]
+    fn empty_and_partial_transfers_have_no_rate() {
+        let partial = Sample { is_partial: true, ..sample(9_000, 1) };
+        let samples = vec![sample(1_000, 1_000_000), sample(0, 9_000_000), partial];
+        let transfers = Transfers::of(samples, Vec::new());
+        assert_eq!(transfers.rates_bps(), Some((8_000_000, 8_000_000)));
+        // A byte took a nanosecond of CPU time.
+        assert_eq!(transfers.cpu_ns_per_megabit(), Some(125_000));
+        assert_eq!(Transfers::of(vec![partial], Vec::new()).rates_bps(), None);
+    }
+
     proptest! {
         #[test]
         fn a_model_of_any_samples_takes_at_least_its_fixed_time(raw in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..20)) {

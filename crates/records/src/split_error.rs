@@ -159,4 +159,19 @@ mod tests {
         assert_eq!(EmptyIntervals::of(&[]), None);
         assert_eq!(SplitError::of(1, &[], 7).with_empty(None).error_ns, 7);
     }
+
+    #[test]
+    fn the_longest_empty_interval_is_added_to_the_excess() {
+        let empty = EmptyIntervals::of(&[40, 60, 9_000]);
+        assert_eq!(
+            empty.map(|empty| (empty.count, empty.median_ns, empty.longest_ns)),
+            Some((3, 60, 9_000))
+        );
+        let parts = [part(Layer::Telnet, 3_000), part(Layer::RemoteHostAndNetwork, 77)];
+        let error = SplitError::of(1_000, &parts, 5);
+        assert_eq!((error.accounted_ns, error.excess_ns, error.error_ns), (3_000, 2_000, 2_010));
+        assert_eq!(error.with_empty(empty).error_ns, 11_000);
+        assert_eq!(SplitError::of(3_000, &parts, 5).excess_ns, 0);
+        assert_eq!(SplitError::of(3_000, &parts, 9_001).with_empty(empty).error_ns, 18_002);
+    }
 }

@@ -133,6 +133,23 @@ mod tests {
         assert_eq!(split(100, &parts), [part(Layer::RemoteHostAndNetwork, 100)]);
     }
 
+    #[test]
+    fn a_part_of_a_sum_above_64_bits_is_rounded_down() {
+        assert_eq!(proportion(1, 10, 3), 3);
+        assert_eq!(proportion(u128::from(u64::MAX), u64::MAX, u128::from(u64::MAX)), u64::MAX);
+        let sum = 3_u128 << 64;
+        assert_eq!(proportion(1 << 64, 1_000, sum), 333);
+        assert_eq!(proportion(sum, 1_000, sum), 999);
+        assert_eq!(proportion(1 << 100, 1 << 20, 1 << 101), (1 << 19) - 1);
+    }
+
+    #[test]
+    fn the_nearest_rank_of_many_samples_is_exact() {
+        let samples: Vec<u64> = (1..=250).collect();
+        let percentiles = [0, 1, 10, 50, 99, 100, 200].map(|percent| percentile(&samples, percent));
+        assert_eq!(percentiles, [1, 3, 25, 125, 248, 250, 250].map(Some));
+    }
+
     proptest! {
         #[test]
         fn a_split_adds_up_to_its_total_exactly(

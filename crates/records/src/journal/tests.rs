@@ -197,3 +197,68 @@ fn a_line_that_is_too_long_is_skipped() {
     let end = u64::try_from(text.len()).unwrap();
     assert_eq!((read.unwrap(), lines), (LinesRead { end, too_long: 1 }, 1));
 }
+
+#[test]
+fn a_batch_of_32_kib_is_written_without_a_flush() {
+    let directory = TestDirectory::new();
+    let mut journal = Journal::open(&directory.0, Settings::default()).unwrap();
+    let line = transfer(1).to_line().len();
+    let needed = (32_usize << 10).div_ceil(line);
+    for name in 1..needed {
+        journal.append(&transfer(name as u128));
+    }
+    assert_eq!(names(&directory.0).0.len(), 0);
+    journal.append(&transfer(needed as u128));
+    assert_eq!(names(&directory.0).0.len(), needed);
+    assert_eq!(journal.counts().appended, needed as u64);
+}
+
+#[test]
+fn a_segment_is_followed_by_the_next_once_it_has_its_full_length() {
+    let directory = TestDirectory::new();
+    let line = transfer(1).to_line().len() as u64;
+    let settings = Settings { segment_bytes: 3 * line, segments_max: 9 };
+    let mut journal = Journal::open(&directory.0, settings).unwrap();
+    let mut begun = Vec::new();
+    for name in 1..=7 {
+        journal.append(&transfer(name));
+        journal.flush();
+        begun.push(journal.counts().segments_begun);
+    }
+    assert_eq!(begun, [0, 0, 0, 1, 1, 1, 2]);
+    let numbers: Vec<u64> = segments(&directory.0).unwrap().iter().map(|one| one.number).collect();
+    assert_eq!(numbers, [1, 2, 3]);
+}
+
+#[test]
+fn a_line_longer_than_a_read_is_dropped_and_the_next_one_is_read() {
+    let directory = TestDirectory::new();
+    std::fs::create_dir(&directory.0).unwrap();
+    // Lines of 1,000 bytes around the end of the buffer, so that one of them is read in two parts.
+    let line = |byte: u8| [vec![byte; 999], b"\n".to_vec()].concat();
+    let text: Vec<u8> = (0..600_u32).flat_map(|at| line(b'a' + (at % 26) as u8)).collect();
+    let path = directory.0.join("00000001.jsonl");
+    std::fs::write(&path, &text).unwrap();
+    let mut lines = Vec::new();
+    let mut ends = Vec::new();
+    let read = read_lines(&mut File::open(&path).unwrap(), 0, |line, end| {
+        lines.extend_from_slice(line);
+        ends.push(end);
+        Ok::<_, io::Error>(())
+    });
+    assert_eq!(read.unwrap(), LinesRead { end: 600_000, too_long: 0 });
+    assert_eq!((lines == text, ends[0], ends[599]), (true, 1_000, 600_000));
+}
+
+#[test]
+fn a_missing_directory_has_no_segments_and_other_files_are_none() {
+    let directory = TestDirectory::new();
+    assert_eq!(segments(&directory.0).unwrap(), []);
+    std::fs::create_dir(&directory.0).unwrap();
+    for name in ["00000002.jsonl", "00000010.jsonl", "00000003.json", "x.jsonl", "7"] {
+        std::fs::write(directory.0.join(name), "").unwrap();
+    }
+    let numbers: Vec<u64> = segments(&directory.0).unwrap().iter().map(|one| one.number).collect();
+    assert_eq!(numbers, [2, 10]);
+    assert!(segments(&directory.0.join("7")).is_err());
+}

@@ -142,6 +142,25 @@ mod tests {
         assert!(unwritten.len() <= KEPT_MAX_BYTES);
     }
 
+    #[test]
+    fn complete_lines_are_written_without_further_newlines() {
+        let mut disk = Disk { bytes_per_write: vec![].into_iter(), file: Vec::new() };
+        let mut unwritten = WriteBuffer::new(false);
+        let transfers = [1, 2].map(|name| Transfer::new(Identifier(name)));
+        transfers.iter().for_each(|transfer| assert!(unwritten.push(transfer)));
+        unwritten.write_to(&mut disk).unwrap();
+        let lines: String = transfers.iter().map(Transfer::to_line).collect();
+        assert_eq!(String::from_utf8(disk.file).unwrap(), lines);
+        let mut torn = WriteBuffer::new(false);
+        torn.set_torn(true);
+        torn.push(&transfers[0]);
+        let mut disk = Disk { bytes_per_write: vec![].into_iter(), file: Vec::new() };
+        torn.write_to(&mut disk).unwrap();
+        torn.push(&transfers[1]);
+        torn.write_to(&mut disk).unwrap();
+        assert_eq!(String::from_utf8(disk.file).unwrap(), format!("\n{lines}"));
+    }
+
     proptest! {
         #[test]
         fn after_any_short_write_every_record_is_in_the_file_in_order(

@@ -134,4 +134,26 @@ mod tests {
         assert_eq!(one, other);
         assert!(one.iter().is_sorted_by_key(|transfer| transfer.record_id));
     }
+
+    /// Returns a checksum of the lines of `transfers` (FNV-1a).
+    pub(super) fn checksum(transfers: &[Transfer]) -> u64 {
+        let lines: String = transfers.iter().map(Transfer::to_line).collect();
+        lines.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+            (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+    }
+
+    #[test]
+    fn the_transfers_of_a_seed_never_change() {
+        let settings = Settings { seed: 7, hosts: 50, users: 3, every_ns: 1_000 };
+        let transfers: Vec<Transfer> = Population::new(settings).take(2_000).collect();
+        let first = &transfers[0];
+        assert_eq!(first.time.start_unix_ns, Some(START_UNIX_NS));
+        assert_eq!(transfers[9].time.start_unix_ns, Some(START_UNIX_NS + 9_000));
+        assert_eq!(checksum(&transfers), 0xcdfc_705d_2d4d_91cb);
+        // Sizes span six powers of ten.
+        let sizes = transfers.iter().filter_map(|one| one.size.file_bytes);
+        assert_eq!(sizes.clone().min().map(u64::ilog2), Some(5));
+        assert_eq!(sizes.max().map(u64::ilog2), Some(24));
+    }
 }

@@ -289,6 +289,20 @@ mod tests {
         (u64::try_from(transfers.len()).unwrap(), sum(Transfer::bits), cpu_ns / 1_000_000)
     }
 
+    #[test]
+    fn the_transfers_of_the_strata_never_change() {
+        let strata = KINDS.map(|kind| {
+            let mut stratum = stratum(kind, 60, Some(9_000_000));
+            stratum.sums.bits += 3_000_000;
+            stratum.sums.cpu_ms += 70_000;
+            stratum
+        });
+        let sums = strata.map(|one| (one.minimum_sums().files, one.minimum_sums().bits));
+        assert_eq!(sums[0], (2, 28_008 + 59 * 20 * 36));
+        assert_eq!(sums[4], (1, 60 * 20 * 8));
+        assert_eq!(super::super::tests::checksum(&transfers(&strata)), 0xb0c8_7622_3bc0_c3ab);
+    }
+
     proptest! {
         #[test]
         fn the_transfers_of_a_stratum_have_its_sums_and_at_least_twenty_bytes(

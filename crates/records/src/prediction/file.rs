@@ -572,6 +572,137 @@ mod tests {
         assert!(FileModel::of(&Observation::default()).is_none());
     }
 
+    #[test]
+    fn two_windows_of_a_protocol_in_lock_step_show_its_rate() {
+        let arrivals = |count: u64| {
+            (1..=count).map(|at| Arrival { at_ns: at * 10 * MS, bytes: 500 }).collect::<Vec<_>>()
+        };
+        let model = |count: u64| FileModel::in_lock_step(&arrivals(count), 1_000);
+        assert!(model(3).is_none());
+        let estimate = |count: u64, bytes: u64| model(count).unwrap().estimate(bytes);
+        assert_eq!(estimate(4, 10_000).unwrap().ns, 200 * MS);
+        // A fifth block belongs to an incomplete window.
+        assert_eq!(estimate(5, 2_000).unwrap().ns, 40 * MS);
+        assert_eq!(estimate(5, 1_999), None);
+        let Estimate { ns, range_ns } = estimate(8, 4_000).unwrap();
+        assert_eq!(ns, 80 * MS);
+        insta::assert_snapshot!(format!("{range_ns:?} {:?}", estimate(8, 40_000).unwrap()), @"
+        [67114718, 112885281] Estimate { ns: 800000000, range_ns: [693055574, 926944425] }
+        ");
+    }
+
+    #[test]
+    fn estimates_of_each_final_phase_never_change() {
+        let flight = |round: u64| (0..10 << round).map(move |_| (60 + round * 20, 1_000));
+        let mut lossy = probe((0..100).map(|at| (60 + at * 10, 1_000)));
+        lossy.transfers[0].counts.out_of_order_in = Some(3);
+        let mut upload = probe((0..400).map(|at| (60 + at, 1_000)));
+        upload.transfers[0].direction = Direction::Outgoing;
+        let short = {
+            let mut all = probe([(60, 1_000)]);
+            all.transfers.push(probe([(60, 1_000), (70, 9_000)]).transfers[0].clone());
+            all
+        };
+        let all = [
+            ("settled", probe((0..400).map(|at| (60 + at, 1_000)))),
+            ("bursts", probe((0..256).map(|at| (60 + at / 16 * 50 + at % 16 / 8, 1_000)))),
+            ("growing", probe((0..4).flat_map(flight))),
+            ("paced", paced_flow(4, 28)),
+            ("lossy", lossy),
+            ("upload", upload),
+            ("late store", late_uploads([4, 16, 64], 780)),
+            ("two late uploads", late_uploads([16, 64], 780)),
+            ("slow uploads", late_uploads([16, 64], 2_500)),
+            ("short", short),
+        ];
+        let text = |(name, probe): &(&str, Observation)| {
+            let model = FileModel::of(probe).map(|model| model.estimate(1_600_000));
+            match model {
+                Some(Some(Estimate { ns, range_ns: [min, max] })) => {
+                    format!("{name}: {ns}, {min} to {max}")
+                }
+                other => format!("{name}: {other:?}"),
+            }
+        };
+        insta::assert_snapshot!(all.iter().map(text).collect::<Vec<_>>().join("\n"), @"
+        settled: 1669000000, 1608546458 to 1749453541
+        bursts: 5021000000, 4643521700 to 5457478299
+        growing: 196618337, 155410618 to 520398550
+        paced: 264828125, 204364325 to 881569843
+        lossy: 16060000000, 13207281670 to 18932718329
+        upload: 1669000000, 1608546458 to 1749453541
+        late store: 6470000000, 4454377076 to 8312422923
+        two late uploads: 473420000, 199671316 to 6506202600
+        slow uploads: 6470000000, 6166341425 to 6721658574
+        short: 1855367250, 151227990 to 1971160335
+        ");
+    }
+
+    #[test]
+    fn a_server_stores_late_if_most_of_the_additional_time_follows_the_acknowledgments() {
+        let rate = |smaller_ms: u64, smallest_ms: u64, trip_ms: u64| {
+            let mut all = late_uploads([4, 16, 64], 1);
+            all.transfers[1].elapsed_ns = smaller_ms * MS + all.transfers[1].arrivals[15].at_ns;
+            all.transfers[0].elapsed_ns = smallest_ms * MS + all.transfers[0].arrivals[3].at_ns;
+            all.transfers[2].elapsed_ns = 200 * MS + all.transfers[2].arrivals[63].at_ns;
+            late_store_rate(&all, &all.transfers[2], trip_ms * MS).map(|settled| settled.bytes)
+        };
+        let late = Some(48_000);
+        // 80 ms more between the larger two, of which an eighth between the smaller two.
+        assert_eq!(rate(120, 100, 20), late);
+        assert_eq!(rate(120, 110, 20), None);
+        assert_eq!(rate(120, 109, 20), late);
+        assert_eq!(rate(120, 100, 80), None);
+        assert_eq!(rate(120, 100, 79), late);
+    }
+
+    #[test]
+    fn slow_start_doubles_the_bytes_of_each_round_trip() {
+        let counts = [0, 10, 30, 70].map(|bytes| rounds(bytes, 10));
+        assert!(
+            counts.iter().zip([0.0, 1.0, 2.0, 3.0]).all(|(one, other)| (one - other).abs() < 1e-9)
+        );
+        assert!((rounds(1, 0) - 1.0).abs() < 1e-9);
+    }
+
+    /// Returns a flow of 150 packets, `spacing_ns` apart. Slow start takes four round trips.
+    fn evenly_spaced(spacing_ns: u64, direction: Direction) -> Observation {
+        let mut observed = probe((0..150).map(|_| (60, 1_000)));
+        let flow = &mut observed.transfers[0];
+        for (arrival, at) in flow.arrivals.iter_mut().zip(0..) {
+            arrival.at_ns += at * spacing_ns;
+        }
+        flow.elapsed_ns += 149 * spacing_ns;
+        flow.direction = direction;
+        observed
+    }
+
+    #[test]
+    fn a_flow_as_quick_as_slow_start_is_growing() {
+        let is_growing = |span_ns: u64, direction| {
+            let observed = evenly_spaced(span_ns / 149, direction);
+            matches!(FileModel::of(&observed).unwrap().final_phase, FinalPhase::Growing(_))
+        };
+        // Three round trips of 20 ms, with a tolerance of 1.3.
+        let received = [77_999_999, 78_000_200].map(|ns| is_growing(ns, Direction::Incoming));
+        assert_eq!(received, [true, false]);
+        // Acknowledged bytes are sampled every 6 ms.
+        let sent = [83_999_999, 84_000_200].map(|ns| is_growing(ns, Direction::Outgoing));
+        assert_eq!(sent, [true, false]);
+    }
+
+    #[test]
+    fn a_smaller_download_does_not_change_the_cost_of_a_growing_one() {
+        let mut observed = paced_flow(4, 28);
+        let alone = estimate(&observed, 1_150_000);
+        observed.transfers.push(probe([(60, 70_000)]).transfers[0].clone());
+        assert_eq!(estimate(&observed, 1_150_000), alone);
+        for transfer in &mut observed.transfers {
+            transfer.direction = Direction::Outgoing;
+        }
+        assert!(estimate(&observed, 1_150_000).range_ns[1] > alone.range_ns[1]);
+    }
+
     proptest! {
         #[test]
         fn no_transfers_cause_a_panic(

@@ -118,6 +118,12 @@ mod tests {
         assert_eq!(FORECAST.with_measured(110).is_in_range(), None);
     }
 
+    #[test]
+    fn an_error_is_in_thousandths_even_of_a_nanosecond() {
+        assert_eq!(FORECAST.with_measured(1).off_per_mille(), Some(109_000));
+        assert_eq!(FORECAST.with_measured(110).off_per_mille(), Some(0));
+    }
+
     proptest! {
         #[test]
         fn no_times_cause_a_panic(predicted_ns: u64, measured_ns: u64) {

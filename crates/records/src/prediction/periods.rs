@@ -257,4 +257,68 @@ mod tests {
             .unwrap();
         assert_eq!(settled.bytes * 50 * MS, settled.ns * 5_000);
     }
+
+    #[test]
+    fn the_bytes_of_each_period_are_counted_without_the_last() {
+        let ten = arrivals((0..10).map(|at| (5 + at * 10, 100 + at)));
+        let periods = Periods::of(&ten, 30 * MS).unwrap();
+        assert_eq!((periods.first_ns, periods.ns, periods.span_ns()), (5 * MS, 30 * MS, 90 * MS));
+        assert_eq!(periods.complete_periods, [303, 312, 321]);
+        assert_eq!(periods.last, 109);
+        // There are at least two periods, and at most 48.
+        assert!(Periods::of(&ten, 45 * MS).is_some() && Periods::of(&ten, 45 * MS + 1).is_none());
+        let periods = Periods::of(&ten, 1).unwrap();
+        assert_eq!((periods.ns, periods.complete_periods.len()), (1_875_000, 48));
+    }
+
+    #[test]
+    fn growth_by_thirds_is_by_half_at_least() {
+        let thirds = |early: u64, middle: u64, late: u64| {
+            is_growing_by_thirds(&arrivals(
+                [(0, early), (40, middle), (80, late), (90, 0)].into_iter(),
+            ))
+        };
+        assert!(thirds(100, 100, 150) && !thirds(100, 100, 149));
+        assert!(thirds(100, 200, 300) && !thirds(101, 100, 900));
+        assert!(!is_growing_by_thirds(&[]));
+    }
+
+    #[test]
+    fn the_cost_of_the_second_half_is_per_byte() {
+        let all = arrivals([(0, 7), (50, 1_000), (51, 500), (100, 1_500)].into_iter());
+        assert_eq!(late_cost(&all), Some(50e6 / 2_000.0));
+        assert_eq!(late_cost(&all[..1]), None);
+    }
+
+    #[test]
+    fn a_burst_follows_the_longest_silence_and_the_first_of_equal_ones() {
+        let all = arrivals([(0, 1), (10, 1), (20, 1), (21, 1), (40, 1), (50, 1)].into_iter());
+        let burst = |from: u64, to: u64| burst(&all, [from * MS, to * MS]);
+        assert_eq!(
+            [burst(0, 50), burst(5, 21), burst(5, 50), burst(41, 49)],
+            [Some(0), Some(1), Some(4), None]
+        );
+        assert_eq!(burst(10, 20), Some(1));
+    }
+
+    #[test]
+    fn periods_are_steady_if_their_early_parts_do_not_differ() {
+        assert!(is_steady(&[100; 16]) && is_steady(&[]) && is_steady(&[5]));
+        // Without a spread, the early part differs by at most an eighth.
+        let first_half = |early: u64| is_steady(&[vec![early; 8], vec![800; 8]].concat());
+        assert_eq!([699, 700, 900, 901].map(first_half), [false, true, true, false]);
+        assert!((variance(&[1, 2, 3, 4]) - 5.0 / 3.0).abs() < 1e-9);
+        assert!((mean(&[1, 2, 6]) - 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_last_part_has_12_000_bytes_or_a_quarter_of_all() {
+        let settled_ms = |last: u64| {
+            let bytes = |at: u64| if at < 3 { 90_000 << (3 - at) } else { last };
+            let all = arrivals((0..9).map(|at| (at * 100, bytes(at))));
+            Periods::of(&all, 100 * MS).unwrap().settled_ns() / MS
+        };
+        // The last six arrivals are alike.
+        assert_eq!([1_999, 2_000].map(settled_ms), [200, 300]);
+    }
 }

@@ -230,6 +230,77 @@ mod tests {
         assert_eq!(train(&[], 100 * MS, 1_000), None);
     }
 
+    #[test]
+    fn a_train_has_four_arrivals_and_ends_at_a_quarter_of_a_round_trip() {
+        let rate = |starts: &[(u64, u64)], trip: u64| {
+            train(&trains(starts), trip * MS, 1_000).map(|train| train.rate_bps)
+        };
+        assert_eq!(rate(&[(0, 4)], 100), Some(8_000_000));
+        assert_eq!(rate(&[(0, 3), (100, 3)], 100), None);
+        // Two trains whose gap is 24 ms are one, and with a gap of 25 ms they are two.
+        assert_eq!(rate(&[(0, 4), (27, 4)], 100), Some(7 * 8_000_000 / 30));
+        assert_eq!(rate(&[(0, 4), (28, 4)], 100), Some(8_000_000));
+        // The gap is also less than four usual gaps.
+        assert_eq!(rate(&[(0, 4), (6, 4)], 1), Some(7 * 8_000_000 / 9));
+        assert_eq!(rate(&[(0, 4), (7, 4)], 1), Some(8_000_000));
+    }
+
+    #[test]
+    fn a_short_train_counts_as_a_whole_and_a_longer_one_by_its_densest_part() {
+        let rate = |fast_ms: u64, count: u64| {
+            let at_ns = |at: u64| (at + at.saturating_sub(count - 4) * (fast_ms - 1)) * MS;
+            let arrivals: Vec<Arrival> =
+                (0..count).map(|at| Arrival { at_ns: at_ns(at), bytes: 1_000 }).collect();
+            train(&arrivals, 100 * MS, 1_000).unwrap().rate_bps
+        };
+        // 15 arrivals, of which the last three gaps take 2 ms each.
+        assert_eq!(rate(2, 15), 6_588_235);
+        assert_eq!(rate(2, 16), 8_000_000);
+    }
+
+    #[test]
+    fn a_window_is_less_than_four_fifths_of_the_link() {
+        let window = |packets: u64| {
+            let starts: Vec<_> = (0..8).map(|at| (at * 100, packets)).collect();
+            train(&trains(&starts), 100 * MS, 1_000).unwrap().window_bytes
+        };
+        assert_eq!([20, 70].map(window), [Some(20_000), Some(70_000)]);
+        assert_eq!(window(85), None);
+    }
+
+    #[test]
+    fn the_last_three_round_trips_of_a_window_differ_by_at_most_a_quarter() {
+        let window = |last: [u64; 3]| {
+            let [one, two, three] = last;
+            let starts =
+                [(0, 30), (100, 30), (200, 30), (300, 30), (401, one), (501, two), (601, three)];
+            train(&trains(&starts), 100 * MS, 1_000).unwrap().window_bytes
+        };
+        // The last interval ends with the last arrival.
+        assert_eq!(window([30, 30, 30]), Some(30_000));
+        assert!(window([24, 32, 32]).is_some() && window([23, 32, 32]).is_none());
+        assert_eq!(window([0, 30, 30]), None);
+    }
+
+    #[test]
+    fn packets_spaced_as_densely_at_the_beginning_show_the_line() {
+        let rate = |early_us: u64| {
+            let early = (0..10).map(|at| at * early_us * 1_000);
+            let late = (0..20).map(|at| 100 * MS + at * MS);
+            let arrivals: Vec<Arrival> =
+                early.chain(late).map(|at_ns| Arrival { at_ns, bytes: 1_000 }).collect();
+            line_bps(&arrivals, 100 * MS)
+        };
+        assert_eq!([1_000, 1_428].map(rate), [Some(8_000_000); 2]);
+        assert_eq!([1_429, 2_000].map(rate), [None; 2]);
+        // Exactly seven tenths of the rate are not enough.
+        let early = (0..10).map(|at| at * 1_428_571 + at / 9 * 3);
+        let late = (0..20).map(|at| 100 * MS + at * MS);
+        let arrivals: Vec<Arrival> =
+            early.chain(late).map(|at_ns| Arrival { at_ns, bytes: 1_000 }).collect();
+        assert_eq!(line_bps(&arrivals, 100 * MS), None);
+    }
+
     proptest! {
         #[test]
         fn arbitrary_arrivals_do_not_panic(

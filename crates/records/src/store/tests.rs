@@ -424,3 +424,106 @@ fn an_empty_record_is_counted_without_size_and_day() {
     assert!(keys.contains(&&Key::Day(None)) && keys.contains(&&Key::Size(None)));
     assert!(keys.contains(&&Key::User(Some(b"\xff\n".to_vec()))));
 }
+
+#[test]
+fn a_query_includes_its_first_moment_and_excludes_its_last() {
+    let mut store = in_memory();
+    let transfers = generated(8);
+    store.append(&transfers).unwrap();
+    // Every other transfer begins at the start of a day.
+    let since = |ns| Filter { since_unix_ns: Some(START_UNIX_NS + ns), ..Filter::default() };
+    let until = |ns| Filter { until_unix_ns: Some(START_UNIX_NS + ns), ..Filter::default() };
+    for source in [Source::Fastest, Source::Records] {
+        let count = |filter: &Filter| {
+            let all = store.subsets(filter, &[DivisionAxis::All], source).unwrap();
+            all[0].first().map_or(0, |subset| subset.aggregate.files)
+        };
+        let day = NS_PER_DAY;
+        assert_eq!([0, day, day + 1, 2 * day].map(|ns| count(&since(ns))), [8, 6, 5, 4]);
+        assert_eq!([0, day, day + 1, 2 * day].map(|ns| count(&until(ns))), [0, 2, 3, 4]);
+    }
+}
+
+#[test]
+fn a_query_by_day_excludes_transfers_of_unknown_time() {
+    let mut store = in_memory();
+    let mut transfers = generated(4);
+    transfers[0].time.start_unix_ns = None;
+    store.append(&transfers).unwrap();
+    let day = |ns: u64| Some(START_UNIX_NS / NS_PER_DAY * NS_PER_DAY + ns);
+    let filters = [
+        Filter::default(),
+        Filter { since_unix_ns: day(0), ..Filter::default() },
+        Filter { until_unix_ns: day(9 * NS_PER_DAY), ..Filter::default() },
+    ];
+    assert_eq!(filters.map(|filter| files(&store, &filter)), [4, 3, 3]);
+}
+
+#[test]
+fn each_subset_has_the_key_of_its_transfers() {
+    let mut store = in_memory();
+    let mut transfer = generated(1).remove(0);
+    transfer.identity.role = Some(Role::User);
+    transfer.identity.remote_name = Some(Text::from("a.example"));
+    transfer.identity.user = Some(Text::from("akb"));
+    transfer.request.command = Some(Command::Stor);
+    transfer.request.representation = Some(crate::transfer::Type::Image);
+    transfer.request.byte_size = Some(36);
+    transfer.size.bits = Some(72);
+    transfer.result.outcome = Some(Outcome::Timeout);
+    store.append(&[transfer.clone()]).unwrap();
+    let image = Some(crate::transfer::Type::Image);
+    let expected = [
+        Key::All,
+        Key::Type(image, Some(36)),
+        Key::Program(Some(Role::User), Some(true)),
+        Key::Operation(Some(false), Some(36), image),
+        Key::Host(Some(b"a.example".to_vec())),
+        Key::User(Some(b"akb".to_vec())),
+        Key::Day(Some(START_UNIX_NS / NS_PER_DAY * NS_PER_DAY)),
+        Key::Size(Some(7)),
+        Key::Command(Some(Command::Stor)),
+        Key::Outcome(Some(Outcome::Timeout)),
+    ];
+    for source in from_both_sources(&store, &Filter::default()) {
+        let keys: Vec<Key> = source.into_iter().map(|mut one| one.remove(0).key).collect();
+        assert_eq!(keys, expected);
+    }
+    let empty = Transfer::new(Identifier(1));
+    let mut store = in_memory();
+    store.append(&[empty]).unwrap();
+    let expected = [
+        Key::All,
+        Key::Type(None, None),
+        Key::Program(None, None),
+        Key::Operation(None, None, None),
+        Key::Host(None),
+        Key::User(None),
+        Key::Day(None),
+        Key::Size(None),
+        Key::Command(None),
+        Key::Outcome(None),
+    ];
+    for source in from_both_sources(&store, &Filter::default()) {
+        let keys: Vec<Key> = source.into_iter().map(|mut one| one.remove(0).key).collect();
+        assert_eq!(keys, expected);
+    }
+}
+
+#[test]
+fn a_whole_segment_is_not_read_again() {
+    let directory = TestDirectory::new();
+    write_journal(&directory, &generated(3));
+    let mut store = Store::open(&directory.store()).unwrap();
+    let mut calls = 0;
+    store.import_with(&directory.journal(), |_| calls += 1).unwrap();
+    store.import_with(&directory.journal(), |_| calls += 1).unwrap();
+    assert_eq!(calls, 1);
+    // A torn line is not read either.
+    let path = journal::segments(&directory.journal()).unwrap()[0].path.clone();
+    let mut text = std::fs::read(&path).unwrap();
+    text.extend_from_slice(b"{\"schema\"");
+    std::fs::write(&path, text).unwrap();
+    store.import_with(&directory.journal(), |_| calls += 1).unwrap();
+    assert_eq!(calls, 1);
+}

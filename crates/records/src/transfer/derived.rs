@@ -128,3 +128,115 @@ pub fn cpu_fs_per_bit(cpu_ns: u64, bits: u64) -> Option<u64> {
     let cost = (u128::from(cpu_ns) * 1_000_000).checked_div(bits.into())?;
     Some(u64::try_from(cost).unwrap_or(u64::MAX))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transfer::{Command, Identifier, Text};
+
+    /// Returns a transfer of a millisecond in which the server sends or receives.
+    fn transfer(is_sending: bool) -> Transfer {
+        let mut transfer = Transfer::new(Identifier(1));
+        transfer.identity.role = Some(Role::Server);
+        transfer.request.command = Some(if is_sending { Command::Retr } else { Command::Stor });
+        transfer.time.transfer_ns = Some(1_000_000);
+        transfer
+    }
+
+    fn limit(is_sending: bool, change: impl Fn(&mut Transfer)) -> Option<TransferLimit> {
+        let mut transfer = transfer(is_sending);
+        change(&mut transfer);
+        transfer.limit()
+    }
+
+    #[test]
+    fn a_processor_that_is_busy_for_four_fifths_limits_a_transfer() {
+        let cpu = |ns| limit(true, |one| one.cpu.cpu_ns = Some(ns));
+        assert_eq!([799_999, 800_000].map(cpu), [None, Some(TransferLimit::Processor)]);
+        let parts = |user, system| {
+            limit(true, |one| {
+                one.cpu.cpu_user_ns = user;
+                one.cpu.cpu_sys_ns = system;
+            })
+        };
+        assert_eq!(parts(Some(300_000), Some(500_000)), Some(TransferLimit::Processor));
+        assert_eq!(parts(None, Some(800_000)), Some(TransferLimit::Processor));
+        assert_eq!(parts(Some(300_000), None), None);
+        assert_eq!(limit(true, |one| one.time.transfer_ns = Some(0)), None);
+    }
+
+    #[test]
+    fn a_wait_of_half_of_the_time_limits_a_transfer() {
+        let disk = |ns| limit(true, |one| one.time.disk_wait_ns = Some(ns));
+        assert_eq!([499_999, 500_000].map(disk), [None, Some(TransferLimit::Disk)]);
+        let files = |read, write| {
+            limit(true, |one| {
+                one.time.file_read_ns = read;
+                one.time.file_write_ns = write;
+                one.time.disk_wait_ns = Some(9);
+            })
+        };
+        assert_eq!(files(Some(200_000), Some(300_000)), Some(TransferLimit::Disk));
+        assert_eq!(files(Some(499_999), None), None);
+        let network = |is_sending, ns| limit(is_sending, |one| one.time.network_wait_ns = Some(ns));
+        assert_eq!(
+            [499_999, 500_000].map(|ns| network(false, ns)),
+            [None, Some(TransferLimit::Network)]
+        );
+        assert_eq!(network(true, 500_000), None);
+    }
+
+    #[test]
+    fn a_sender_is_limited_by_the_peer_the_application_or_the_network() {
+        let tcp = |peer, buffer, busy| {
+            limit(true, |one| {
+                one.tcp.rwnd_limited_us = peer;
+                one.tcp.sndbuf_limited_us = buffer;
+                one.tcp.busy_us = busy;
+            })
+        };
+        let [peer, application, network] =
+            [TransferLimit::Peer, TransferLimit::Application, TransferLimit::Network].map(Some);
+        assert_eq!([tcp(Some(499), None, None), tcp(Some(500), None, None)], [None, peer]);
+        assert_eq!([tcp(None, Some(499), None), tcp(None, Some(500), None)], [None, application]);
+        assert_eq!(
+            [tcp(None, None, Some(499)), tcp(None, None, Some(500))],
+            [application, network]
+        );
+        assert_eq!(tcp(Some(100), Some(200), Some(800)), network);
+        assert_eq!(tcp(Some(100), Some(200), Some(799)), None);
+        assert_eq!(tcp(Some(500), Some(500), Some(900)), peer);
+    }
+
+    #[test]
+    fn bits_rate_and_cost_are_computed_from_the_known_values() {
+        let mut one = transfer(true);
+        one.size.file_bytes = Some(1_000);
+        one.cpu.cpu_ns = Some(4_000);
+        assert_eq!((one.bits(), one.rate_bps()), (Some(8_000), Some(8_000_000)));
+        assert_eq!(one.cpu_fs_per_bit(), Some(500_000));
+        one.size.bits = Some(7);
+        one.time.total_ns = Some(9);
+        assert_eq!((one.bits(), one.real_ns()), (Some(7), Some(1_000_000)));
+        one.time.transfer_ns = None;
+        assert_eq!(one.real_ns(), Some(9));
+        assert_eq!((rate_bps(1, 0), cpu_fs_per_bit(1, 0)), (None, None));
+        assert_eq!(rate_bps(u64::MAX, 1), Some(u64::MAX));
+    }
+
+    #[test]
+    fn a_host_is_named_or_has_an_address_without_its_port() {
+        let mut one = transfer(true);
+        assert_eq!(one.remote_host(), None);
+        one.identity.data_remote = Some("[::ffff:10.0.0.2]:20".parse().unwrap());
+        assert_eq!(one.remote_host(), Some(b"10.0.0.2".to_vec()));
+        one.identity.control_remote = Some("10.0.0.1:21".parse().unwrap());
+        assert_eq!(one.remote_host(), Some(b"10.0.0.1".to_vec()));
+        one.identity.remote_name = Some(Text::from("a.example"));
+        assert_eq!(one.remote_host(), Some(b"a.example".to_vec()));
+        assert_eq!((one.is_sending(), one.program_text()), (Some(true), Some("server sending")));
+        assert_eq!(transfer(false).program_text(), Some("server receiving"));
+        let texts = [true, false].map(|is_sending| program_text(Role::User, is_sending));
+        assert_eq!(texts, ["user sending", "user receiving"]);
+    }
+}

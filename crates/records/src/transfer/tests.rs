@@ -308,3 +308,25 @@ proptest! {
         prop_assert_eq!(line.split_whitespace().count(), 18);
     }
 }
+
+#[test]
+fn a_record_is_truncated_only_if_its_line_is_longer_than_2048_bytes() {
+    let with_path = |bytes: usize| {
+        let mut transfer = Transfer::new(Identifier(1));
+        transfer.request.path_requested = Some(Text::from(&"a".repeat(bytes)));
+        transfer
+    };
+    let base = with_path(0).to_line().len();
+    let fitting = with_path(2_048 - base);
+    assert_eq!(fitting.to_line().len(), 2_048);
+    assert_eq!(Transfer::from_line(&fitting.to_line()).unwrap(), fitting);
+    let longer = with_path(2_049 - base);
+    let mut lines = b"before\n".to_vec();
+    longer.push_line(&mut lines);
+    let text = String::from_utf8(lines).unwrap();
+    let (first, line) = text.split_once('\n').unwrap();
+    assert_eq!((first, line.lines().count()), ("before", 1));
+    let read = Transfer::from_line(line).unwrap();
+    assert_eq!(read.identity.truncated, Some(true));
+    assert_eq!(read.request.path_requested.unwrap().as_bytes().len(), 255);
+}

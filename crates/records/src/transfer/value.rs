@@ -261,6 +261,31 @@ mod tests {
         assert_eq!(unescaped(r"a\qb\x4"), br"a\qb\x4");
     }
 
+    #[test]
+    fn an_identifier_has_at_most_32_hexadecimal_digits() {
+        let parsed = |text: &str| Identifier::from_text(text).map(|identifier| identifier.0);
+        assert_eq!(parsed("1f"), Some(31));
+        assert_eq!(parsed(&"f".repeat(32)), Some(u128::MAX));
+        assert_eq!(parsed(&format!("0{}", "f".repeat(32))), None);
+        assert_eq!([parsed("+1"), parsed(""), parsed("g")], [None; 3]);
+    }
+
+    #[test]
+    fn flags_and_addresses_are_parsed_from_their_numbers_and_texts() {
+        assert_eq!([0, 1, 2].map(bool::from_number), [Some(false), Some(true), None]);
+        assert_eq!(u64::from_number(9), Some(9));
+        let address: SocketAddr = "10.0.0.1:21".parse().unwrap();
+        assert_eq!(SocketAddr::from_text("10.0.0.1:21"), Some(address));
+        assert_eq!(SocketAddr::from_bytes(b"10.0.0.1:21"), Some(address));
+        assert_eq!(SocketAddr::from_bytes(b"\xff"), None);
+        assert_eq!(
+            Text::from_text(r"a\x41\u{e9}\\").map(|text| text.as_bytes().to_vec()),
+            Some("aAé\\".as_bytes().to_vec())
+        );
+        assert_eq!(Text::from_bytes(b"b"), Some(Text::from("b")));
+        assert_eq!(u64::from_text("9"), None);
+    }
+
     proptest! {
         #[test]
         fn escaped_bytes_are_restored(

@@ -78,4 +78,32 @@ mod tests {
         let line = line(&Transfer::new(Identifier(1)));
         assert_eq!(line, "Thu Jan  1 00:00:00 1970 0 * 0 * b _ i r * ftp 0 * i\n");
     }
+
+    #[test]
+    fn each_month_direction_and_program_has_its_field() {
+        let mut transfer = Transfer::new(Identifier(1));
+        transfer.identity.role = Some(Role::User);
+        transfer.identity.user = Some(Text::from("ftp"));
+        transfer.request.command = Some(Command::TftpWrq);
+        transfer.request.representation = Some(Type::Ascii);
+        transfer.request.path_requested = Some(Text::from("a"));
+        transfer.size.bits = Some(9);
+        transfer.time.transfer_ns = Some(1_999_999_999);
+        let months: Vec<String> = (0..12_u64)
+            .map(|month| {
+                transfer.time.start_unix_ns =
+                    Some(month * 2_629_800_000_000_000 + 864_000_000_000_000);
+                line(&transfer).split(' ').nth(1).unwrap().to_owned()
+            })
+            .collect();
+        assert_eq!(months, MONTHS);
+        transfer.time.start_unix_ns = None;
+        assert_eq!(line(&transfer), "Thu Jan  1 00:00:00 1970 1 * 2 a a _ o a ftp tftp 0 * i\n");
+        transfer.request.command = Some(Command::TftpRrq);
+        transfer.identity.user = Some(Text::from("anonymous"));
+        assert_eq!(
+            line(&transfer),
+            "Thu Jan  1 00:00:00 1970 1 * 2 a a _ i a anonymous tftp 0 * i\n"
+        );
+    }
 }

@@ -339,3 +339,271 @@ fn first_byte(view: &View<'_>) -> Option<Cause> {
         ),
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{
+        MS, arrivals, described, flow, path_with_mss, session, spaced, view,
+    };
+    use super::super::traffic::stalls as stalls_of;
+    use super::*;
+    use crate::layer::LayerTime;
+    use crate::verdict::FlowCounts;
+
+    const TRIP: u64 = 100 * MS;
+
+    /// Returns whether pieces of 1,000 bytes, of which the first arrives at `first_ns`, can have
+    /// the rate of 800,000 bit/s of a link.
+    fn is_link(first_ns: u64, gaps: &[u64], window_bytes: Option<u64>) -> bool {
+        let mut flow = spaced(first_ns, 1_000, gaps);
+        flow.counts.window_bytes = window_bytes;
+        can_be_link_rate(&flow, 800_000, Some(TRIP))
+    }
+
+    #[test]
+    fn with_few_gaps_the_first_piece_of_a_link_takes_its_transmission_time() {
+        assert!(is_link(0, &[10 * MS; 4], None));
+        assert!(!is_link(0, &[10 * MS; 3], None));
+        // Three quarters of 10 ms.
+        assert_eq!([7_500_000 - 1, 7_500_000].map(|ns| is_link(ns, &[MS; 3], None)), [false, true]);
+    }
+
+    #[test]
+    fn gaps_of_a_round_trip_may_be_windows() {
+        let gaps = [80 * MS - 1, 80 * MS, 120 * MS, 120 * MS + 1];
+        let results = gaps.map(|gap| is_link(0, &[gap; 4], None));
+        assert_eq!(results, [true, false, false, true]);
+    }
+
+    #[test]
+    fn a_window_per_round_trip_explains_the_rate_up_to_a_factor_of_four() {
+        let with = |count: usize, window: u64| {
+            let mut flow = spaced(TRIP, 1_000, &vec![TRIP; count]);
+            flow.counts.window_bytes = Some(window);
+            can_be_link_rate(&flow, 80_000, Some(TRIP))
+        };
+        assert_eq!([3_999, 4_000].map(|window| with(9, window)), [false, true]);
+        // A window as large as the flow is no limit.
+        assert_eq!([2_999, 3_000].map(|window| with(2, window)), [false, true]);
+        // The shorter of two gaps is the usual one.
+        let mut flow = spaced(TRIP, 1_000, &[3 * TRIP, TRIP]);
+        flow.counts.window_bytes = Some(1_000);
+        assert!(!can_be_link_rate(&flow, 80_000, Some(TRIP)));
+    }
+
+    #[test]
+    fn an_echo_before_the_first_long_piece_is_skipped() {
+        let can = |pieces: &[(u64, u64)]| can_be_link_rate(&flow(pieces), 800_000, Some(TRIP));
+        let with = |bytes: u64| can(&[(0, bytes), (10 * MS, 1_000), (20 * MS, 1_000)]);
+        assert_eq!([499, 500].map(with), [true, false]);
+        // The median of the sizes decides, which is the smaller of two.
+        assert!(!can(&[(0, 10), (10 * MS, 1_000), (20 * MS, 10)]));
+        assert!(!can(&[(0, 10), (10 * MS, 1_000)]));
+        assert!(!can(&[]));
+    }
+
+    /// Returns the rate of the full queue of a transfer of 35,000 bytes at 800,000 bit/s.
+    fn queue_rate(
+        elapsed_ns: u64,
+        rtt_under_load_ns: u64,
+        mss_bytes: Option<u64>,
+        change: impl Fn(&mut View<'_>),
+    ) -> Option<u64> {
+        let flow = Flow { bytes: 35_000, elapsed_ns, ..Flow::default() };
+        let path =
+            Path { rtt_under_load_ns: Some(rtt_under_load_ns), mss_bytes, ..Path::default() };
+        let mut view = view(&flow, &path, 10 * MS);
+        view.operation = Operation::Transfer;
+        view.burst_bps = Some(800_000);
+        change(&mut view);
+        rate_of_a_full_queue(&view)
+    }
+
+    #[test]
+    fn five_segments_in_the_queue_of_a_busy_link_show_that_it_is_full() {
+        let second = 1_000 * MS;
+        let rate = Some(800_000);
+        let queued = |rtt_ns: u64| queue_rate(second, rtt_ns, Some(1_000), |_| ());
+        assert_eq!([60 * MS - 1, 60 * MS].map(queued), [None, rate]);
+        let default_mss = |rtt_ns: u64| queue_rate(second, rtt_ns, None, |_| ());
+        assert_eq!([83 * MS - 1, 83 * MS].map(default_mss), [None, rate]);
+        let busy = |elapsed: u64| queue_rate(elapsed, 60 * MS, Some(1_000), |_| ());
+        assert_eq!([second, second + 1].map(busy), [rate, None]);
+        let changed = |change: fn(&mut View<'_>)| queue_rate(second, second, None, change);
+        assert_eq!(changed(|view| view.has_losses_while_typing = true), None);
+        assert_eq!(changed(|view| view.operation = Operation::Screenful), None);
+    }
+
+    #[test]
+    fn the_repair_of_dropped_packets_is_added_to_the_link() {
+        let flow = Flow { bytes: 35_000, elapsed_ns: 1_000 * MS, ..Flow::default() };
+        let path = path_with_mss(1_000);
+        let mut view = view(&flow, &path, 10 * MS);
+        view.operation = Operation::Transfer;
+        let loss = |ms: u64| view.cause(CauseKind::Loss, ms * MS, "Loss", "x".to_owned());
+        let other = view.cause(CauseKind::Terminal, 5 * MS, "Terminal", "x".to_owned());
+        let repaired = |causes: &[Cause]| {
+            let mut causes = causes.to_vec();
+            add_repair_cost_to_link(&view, 800_000, &mut causes);
+            causes
+        };
+        assert_eq!(repaired(&[other.clone()]), [other.clone()]);
+        let short = repaired(&[loss(200), other, loss(300)]);
+        let limited = repaired(&[loss(900), rates::link(&view, 800_000)]);
+        insta::assert_snapshot!(described(&[short, limited].concat()), @"
+        terminal of the transfer: 5000000 ns, 5000000 ns of 1000000000 ns
+          Terminal costs 5.00 ms of the 1.00 s of the transfer (1 %): x.
+        line rate of the transfer: 650000000 ns, 650000000 ns of 1000000000 ns
+          The rate of the slowest link costs 650 ms of the 1.00 s of the transfer (65 %): it
+          carries 800,000 bit/s of data, and 300 ms of this cost is the repair of packets that its
+          full queue dropped. Use a faster link, or a larger buffer to avoid the repair.
+        line rate of the transfer: 1000000000 ns, 1000000000 ns of 1000000000 ns
+          The rate of the slowest link costs 1.00 s of the 1.00 s of the transfer (100 %): it
+          carries 800,000 bit/s of data, and 900 ms of this cost is the repair of packets that its
+          full queue dropped. Use a faster link, or a larger buffer to avoid the repair.
+        ");
+    }
+
+    #[test]
+    fn the_local_layers_of_a_flow_are_charged_to_this_host() {
+        let layer = |layer, ms: u64| LayerTime { layer, ns: ms * MS };
+        let flow = Flow {
+            layers: vec![
+                layer(Layer::Terminal, 50),
+                layer(Layer::Telnet, 30),
+                layer(Layer::TcpFixed, 7),
+                layer(Layer::Line, 300),
+                layer(Layer::RemoteHostAndNetwork, 113),
+            ],
+            tls_cpu_ns: Some(40 * MS),
+            ..flow(&[(500 * MS, 1_000)])
+        };
+        let path = path_with_mss(1_000);
+        let causes = processor(&view(&flow, &path, MS));
+        insta::assert_snapshot!(described(&causes), @"
+        terminal of a screenful: 50000000 ns, 0 ns of 500000000 ns
+          The local terminal costs 50.0 ms of the 500 ms of a screenful (10 %), but removing it
+          saves only 0 ns, because other waits remain: it took that long to display the output.
+          Use a faster terminal, or less color and scrolling.
+        own processor of a screenful: 37000000 ns, 0 ns of 500000000 ns
+          The local software (plumb) costs 37.0 ms of the 500 ms of a screenful (7 %), but
+          removing it saves only 0 ns, because other waits remain: this is the sum of its layers.
+          Compare the layers, and stop other processes on this host.
+        TLS here of a screenful: 40000000 ns, 0 ns of 500000000 ns
+          TLS on this host's processor costs 40.0 ms of the 500 ms of a screenful (8 %), but
+          removing it saves only 0 ns, because other waits remain: encryption used that much
+          processor time here. Choose a cipher that this processor has instructions for (AES-GCM).
+        ");
+    }
+
+    #[test]
+    fn a_wait_for_the_processor_that_explains_half_of_the_stalls_explains_all_of_them() {
+        let path = path_with_mss(1_000);
+        let remaining = |waited: u64| {
+            let mut flow = spaced(MS, 1_000, &[100 * MS, 60 * MS]);
+            flow.own_wait_ns = Some(waited);
+            let mut view = view(&flow, &path, MS);
+            let cause = processor_wait(&mut view);
+            (cause.map(|cause| cause.cost_ns), view.stalls.len())
+        };
+        assert_eq!(remaining(80 * MS), (Some(80 * MS), 0));
+        assert_eq!(remaining(80 * MS - 1), (Some(80 * MS - 1), 2));
+        assert_eq!(remaining(20 * MS), (Some(20 * MS), 2));
+        assert_eq!(remaining(20 * MS - 1), (None, 2));
+    }
+
+    #[test]
+    fn the_first_byte_is_late_beyond_the_known_times() {
+        let path = path_with_mss(1_000);
+        let flow = Flow { own_wait_ns: Some(3 * MS), ..flow(&[(100 * MS, 1_000)]) };
+        let with = |change: fn(&mut View<'_>)| {
+            let mut view = view(&flow, &path, 10 * MS);
+            view.burst_bps = Some(800_000);
+            view.own_ns = 2 * MS;
+            change(&mut view);
+            first_byte(&view)
+        };
+        let usual = with(|_| ()).unwrap();
+        let other = with(|view| view.other_first_ns = Some(60 * MS)).unwrap();
+        let later = with(|view| view.other_first_ns = Some(160 * MS)).unwrap();
+        insta::assert_snapshot!(described(&[usual, other, later]), @"
+        far host of a screenful: 75000000 ns, 75000000 ns of 100000000 ns
+          The remote host's slow response costs 75.0 ms of the 100 ms of a screenful (75 %): its
+          first byte arrives that much later than one round trip of its TCP (10.0 ms). Check the
+          program and the load there.
+        far host of a screenful: 35000000 ns, 35000000 ns of 100000000 ns
+          The remote host's slow response costs 35.0 ms of the 100 ms of a screenful (35 %): its
+          first byte arrives that much later than one round trip of its TCP (10.0 ms). Check the
+          program and the load there.
+        far host of a screenful: 75000000 ns, 75000000 ns of 100000000 ns
+          The remote host's slow response costs 75.0 ms of the 100 ms of a screenful (75 %): its
+          first byte arrives that much later than one round trip of its TCP (10.0 ms). Check the
+          program and the load there.
+        ");
+        let without_wait = Flow { own_wait_ns: None, ..flow.clone() };
+        let cause = first_byte(&view(&without_wait, &path, 10 * MS)).unwrap();
+        assert_eq!(cause.cost_ns, 90 * MS);
+        assert_eq!(with(|view| view.black_hole_segment_bytes = Some(500)), None);
+        assert_eq!(with(|view| view.has_reordering = true), None);
+        assert!(with(|view| view.has_losses = true).is_some());
+        let counts = FlowCounts { retransmissions: Some(1), ..FlowCounts::default() };
+        let repeated = Flow { counts, ..flow.clone() };
+        let mut lossy = view(&repeated, &path, 10 * MS);
+        lossy.has_losses = true;
+        assert_eq!(first_byte(&lossy), None);
+        let upload = Flow { direction: Direction::Outgoing, ..flow.clone() };
+        assert_eq!(first_byte(&view(&upload, &path, 10 * MS)), None);
+    }
+
+    #[test]
+    fn a_flow_at_half_of_the_burst_rate_fills_the_link() {
+        let fills = |slow_ns: u64| {
+            let mut observed = session(MS, MS);
+            observed.screenful = Some(spaced(10 * MS, 1_000, &[MS; 4]));
+            let mut transfer = spaced(10 * MS, 1_000, &[2 * MS; 8]);
+            transfer.arrivals[0].bytes = 0;
+            transfer.bytes -= 1_000;
+            for arrival in transfer.arrivals.iter_mut().skip(8) {
+                arrival.at_ns += slow_ns;
+            }
+            observed.transfers = vec![transfer];
+            fills_the_line(&observed)
+        };
+        assert_eq!([0, 100].map(fills), [Some(true), Some(false)]);
+        let mut upload = session(MS, MS);
+        let flow = spaced(10 * MS, 1_000, &[MS; 8]);
+        upload.transfers = vec![Flow { direction: Direction::Outgoing, ..flow }];
+        assert_eq!(fills_the_line(&upload), None);
+    }
+
+    #[test]
+    fn a_rate_of_a_window_is_not_that_of_a_link() {
+        let rate = |gap: u64| {
+            let mut observed = session(TRIP, TRIP);
+            let window = |trip: u64| [(trip * TRIP, 2_000), (trip * TRIP + gap, 2_000)];
+            let pieces: Vec<(u64, u64)> = (1..=9).flat_map(window).collect();
+            observed.transfers = vec![flow(&pieces)];
+            views(&observed)[0].burst_bps
+        };
+        // A window of 4,000 bytes gives 320,000 bit/s, and up to 3/2 of this rate is its own.
+        assert_eq!([33_333_333, 33_333_000].map(rate), [None, Some(480_004)]);
+    }
+
+    #[test]
+    fn a_stall_takes_five_milliseconds_or_a_quarter_of_a_round_trip() {
+        let lengths = |trip: u64, gaps: &[u64]| {
+            let mut observed = session(trip, trip);
+            let bytes = 1_000;
+            observed.transfers = vec![spaced(trip, bytes, gaps)];
+            let found = &views(&observed)[0];
+            assert_eq!(found.stalls, stalls_of(found.flow, found.burst_bps, 5 * MS.max(trip / 20)));
+            found.stalls.iter().map(|stall| stall.ns).collect::<Vec<_>>()
+        };
+        let steady = [0; 8];
+        let gaps = [&steady[..], &[5 * MS, 5 * MS - 1]].concat();
+        assert_eq!(lengths(MS, &gaps), [5 * MS]);
+        let gaps = [&steady[..], &[25 * MS, 25 * MS - 1]].concat();
+        assert_eq!(lengths(TRIP, &gaps), [25 * MS]);
+        assert_eq!(arrivals(&[(1, 2)])[0].bytes, 2);
+    }
+}

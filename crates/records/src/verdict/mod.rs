@@ -122,3 +122,6 @@ pub fn conclusion(causes: &[Cause]) -> String {
     let sentences: Vec<String> = causes.iter().map(Cause::sentence).collect();
     sentences.join(" ")
 }
+
+#[cfg(test)]
+mod tests;

@@ -494,3 +494,273 @@ fn capitalized(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measurement::{Echo, TcpStats};
+
+    const MS: u64 = 1_000_000;
+
+    fn blank() -> Measurement {
+        let json = include_str!("../../samples/measurement-1.json");
+        let mut measured = Measurement::from_json(json).unwrap();
+        measured.echo = None;
+        measured.screenful = None;
+        measured.tcp = None;
+        measured.phases.connect_ns = None;
+        measured
+    }
+
+    fn layers(total_ns: u64, parts: &[(Layer, u64)]) -> Vec<LayerTime> {
+        let parts: Vec<_> = parts.iter().map(|&(layer, ns)| LayerTime { layer, ns }).collect();
+        crate::statistics::split(total_ns, &parts)
+    }
+
+    /// Returns a measurement of 20 echoes with equal times.
+    fn echoes(total_ns: u64, parts: &[(Layer, u64)]) -> Measurement {
+        let mut measured = blank();
+        measured.echo = Some(Echo {
+            samples: 20,
+            min_ns: total_ns,
+            p50_ns: total_ns,
+            p90_ns: total_ns,
+            p99_ns: total_ns,
+            max_ns: total_ns,
+            layers: layers(total_ns, parts),
+            layer_spreads: Vec::new(),
+            cpu_ns_per_key: None,
+            times_ns: Vec::new(),
+            error: None,
+        });
+        measured
+    }
+
+    fn with_screenful(
+        mut measured: Measurement,
+        total_ns: u64,
+        gap_ns: u64,
+        parts: &[(Layer, u64)],
+    ) -> Measurement {
+        measured.screenful = Some(Screenful {
+            method: None,
+            bytes: 2_000,
+            cells: 1_920,
+            first_to_last_ns: total_ns,
+            request_to_last_ns: None,
+            first_byte_wait_ns: None,
+            error: None,
+            segments_in: Some(4),
+            longest_gap_ns: Some(gap_ns),
+            layers: layers(total_ns, parts),
+            arrivals: Vec::new(),
+        });
+        measured
+    }
+
+    fn with_tcp(
+        mut measured: Measurement,
+        rtt_ns: u64,
+        lost: u64,
+        sent: Option<u64>,
+    ) -> Measurement {
+        measured.tcp = Some(TcpStats {
+            rtt_ns: Some(rtt_ns),
+            retransmissions: Some(lost),
+            segments_out: sent,
+            ..TcpStats::default()
+        });
+        measured
+    }
+
+    #[test]
+    fn twenty_echoes_are_enough_for_a_verdict() {
+        let samples = |samples| {
+            let mut measured = echoes(30 * MS, &[]);
+            measured.echo.as_mut().unwrap().samples = samples;
+            measured
+        };
+        let limits = [19, 20].map(|count| limit(&samples(count)));
+        assert_eq!(limits, [LoginLimit::TooFewSamples, LoginLimit::RemoteHostAndNetwork]);
+        assert!(verdict(&samples(1)).starts_with("Only 1 echo was measured, with a median of"));
+        assert!(verdict(&samples(2)).starts_with("Only 2 echoes were measured"));
+    }
+
+    #[test]
+    fn two_retransmissions_in_200_segments_limit_a_login() {
+        let limit = |lost, sent| limit(&with_tcp(echoes(30 * MS, &[]), 29 * MS, lost, sent));
+        let [lossy, distant] = [LoginLimit::Retransmissions, LoginLimit::RoundTrip];
+        assert_eq!([200, 201].map(|sent| limit(2, Some(sent))), [lossy, distant]);
+        assert_eq!([limit(1, Some(1)), limit(2, None), limit(0, Some(0))], [distant; 3]);
+        // Segments sent before the counters began do not reduce the number sent.
+        let sentence = verdict(&with_tcp(echoes(30 * MS, &[]), 29 * MS, 9, Some(3)));
+        assert!(sentence.contains("9 of 9 segments (100 %) were retransmitted"), "{sentence}");
+        let screenful = with_screenful(blank(), 80 * MS, 0, &[]);
+        insta::assert_snapshot!(verdict(&with_tcp(screenful, 29 * MS, 2, Some(100))), @"
+        Packet loss limits this login: 2 of 100 segments (2 %) were retransmitted, and a screenful took 80.0 ms; its time without loss is unknown. Check the links of the path for errors.
+        ");
+    }
+
+    #[test]
+    fn few_retransmissions_are_mentioned_with_the_number_of_segments() {
+        let end = |lost, sent| {
+            let sentence = verdict(&with_tcp(echoes(30 * MS, &[]), 29 * MS, lost, sent));
+            sentence.rsplit("; ").next().unwrap().to_owned()
+        };
+        assert_eq!(end(1, Some(900)), "1 of 900 segments was retransmitted.");
+        assert_eq!(end(1, None), "1 segment was retransmitted.");
+        assert_eq!(end(2, None), "2 segments were retransmitted.");
+        assert_eq!(end(0, None), "no setting on this host can reduce it.");
+    }
+
+    #[test]
+    fn parts_that_differ_by_the_error_are_not_distinguished() {
+        let calls = Layer::InterruptOrSystemCall;
+        let limit = |difference: u64, min_ns: u64| {
+            let parts = [(Layer::Telnet, 10 * MS), (calls, 10 * MS + difference)];
+            let mut measured = echoes(20 * MS + difference, &parts);
+            measured.echo.as_mut().unwrap().min_ns -= min_ns;
+            limit(&measured)
+        };
+        let [undecided, decided] = [LoginLimit::NothingStandsOut, LoginLimit::SystemCalls];
+        assert_eq!([100_000, 100_001].map(|ns| limit(ns, 0)), [undecided, decided]);
+        // Half of the spread of the echoes counts if it is more.
+        assert_eq!([300_000, 300_001].map(|ns| limit(ns, 600_000)), [undecided, decided]);
+    }
+
+    #[test]
+    fn the_two_largest_parts_are_named_if_they_are_alike() {
+        let calls = Layer::InterruptOrSystemCall;
+        let of = |parts: &[(Layer, u64)]| verdict(&echoes(30 * MS, parts));
+        let sentences = [
+            of(&[(Layer::Telnet, 15 * MS), (calls, 14_950_000)]),
+            of(&[(Layer::Telnet, 14_950_000), (calls, 15 * MS)]),
+            of(&[(Layer::Line, 15 * MS), (Layer::Telnet, 14_950_000)]),
+            of(&[(Layer::Line, 15 * MS)]),
+        ];
+        insta::assert_snapshot!(sentences.join("\n"), @"
+        Local layers take 15.0 ms and system calls 15.0 ms of an echo of 30.0 ms: the difference is within the error of 100 µs.
+        System calls take 15.0 ms and local layers 15.0 ms of an echo of 30.0 ms: the difference is within the error of 100 µs.
+        The serial line takes 15.0 ms and local layers 15.0 ms of an echo of 30.0 ms: the difference is within the error of 100 µs.
+        The serial line takes 15.0 ms and the remote host with the network 15.0 ms of an echo of 30.0 ms: the difference is within the error of 100 µs.
+        ");
+    }
+
+    #[test]
+    fn two_parts_that_differ_by_the_error_are_named_before_network_and_host() {
+        let start = |calls: u64| {
+            let parts = [(Layer::InterruptOrSystemCall, calls)];
+            let measured = with_tcp(echoes(2 * MS + calls, &parts), MS, 0, None);
+            verdict(&measured).split(" take").next().unwrap().to_owned()
+        };
+        assert_eq!(start(1_900_000), "The remote host with the network");
+        assert_eq!(start(1_899_999), "The round trip of the network");
+    }
+
+    #[test]
+    fn network_and_host_are_distinguished_above_five_milliseconds() {
+        let limit = |total: u64, rtt_ns: u64| limit(&with_tcp(echoes(total, &[]), rtt_ns, 0, None));
+        let undecided = LoginLimit::NothingStandsOut;
+        assert_eq!(limit(5 * MS, 2_500_000), undecided);
+        assert_eq!(limit(5 * MS + 2, 2_500_001), LoginLimit::RoundTrip);
+        // The two parts differ by at most 0.1 ms.
+        assert_eq!(
+            [2_050_000, 2_050_001].map(|rtt| limit(4 * MS, rtt)),
+            [undecided, LoginLimit::RoundTrip]
+        );
+        assert_eq!(
+            [1_950_000, 1_949_999].map(|rtt| limit(4 * MS, rtt)),
+            [undecided, LoginLimit::RemoteHost]
+        );
+        // A round trip of half of the wait is that of the network.
+        assert_eq!(
+            [20 * MS, 20 * MS - 1].map(|rtt| limit(40 * MS, rtt)),
+            [LoginLimit::RoundTrip, LoginLimit::RemoteHost]
+        );
+    }
+
+    #[test]
+    fn a_gap_of_a_delayed_acknowledgment_is_nagle_unless_line_or_network_explain_it() {
+        let is_nagle = |gap: u64, rtt_ns: u64, line_ns: u64| {
+            let measured = with_screenful(blank(), 1_000 * MS, gap, &[(Layer::Line, line_ns)]);
+            limit(&with_tcp(measured, rtt_ns, 0, None)) == LoginLimit::NagleStall
+        };
+        for (min, max) in [(38, 60), (180, 260)] {
+            let [min, max] = [min * MS, max * MS];
+            let results = [min - 1, min, max, max + 1].map(|gap| is_nagle(gap, MS, 0));
+            assert_eq!(results, [false, true, true, false]);
+        }
+        assert_eq!([20 * MS, 20 * MS + 1].map(|rtt| is_nagle(40 * MS, rtt, 0)), [true, false]);
+        assert_eq!([500 * MS - 1, 500 * MS].map(|line| is_nagle(40 * MS, MS, line)), [true, false]);
+    }
+
+    #[test]
+    fn a_screenful_without_an_echo_waits_for_the_terminal_from_half_of_its_time_on() {
+        let limit = |terminal: u64| {
+            let parts = [(Layer::Terminal, terminal), (Layer::Line, 400 * MS)];
+            limit(&with_screenful(blank(), 1_000 * MS, 0, &parts))
+        };
+        let limits = [500 * MS - 1, 500 * MS].map(limit);
+        assert_eq!(limits, [LoginLimit::LocalProcessor, LoginLimit::Terminal]);
+        let empty = with_screenful(blank(), 0, 0, &[]);
+        assert_eq!(super::limit(&empty), LoginLimit::Unknown);
+        assert_eq!(verdict(&empty), "A screenful takes 0 ns, and its parts are unknown.");
+        let remote = with_tcp(with_screenful(blank(), 90 * MS, 0, &[]), 80 * MS, 0, None);
+        assert_eq!(super::limit(&remote), LoginLimit::RemoteHostAndNetwork);
+    }
+
+    #[test]
+    fn an_echo_is_unacceptable_above_250_ms_and_not_noticed_below_25_ms() {
+        let end = |ns: u64| {
+            let sentence = verdict(&echoes(ns, &[]));
+            sentence.rsplit("; ").next().unwrap().to_owned()
+        };
+        let usual = "without the local parts it would take";
+        assert!(end(250 * MS).starts_with(usual) && end(25 * MS).starts_with(usual));
+        assert_eq!(end(250 * MS + 1), "more than 250 ms is unacceptable to users.");
+        assert_eq!(end(25 * MS - 1), "users do not notice less than 25 ms.");
+    }
+
+    #[test]
+    fn a_screenful_that_waits_for_the_terminal_is_mentioned_from_250_ms_on() {
+        let is_mentioned = |total: u64, terminal: u64| {
+            let parts = [(Layer::Terminal, terminal)];
+            let measured = with_screenful(echoes(30 * MS, &[]), total, 0, &parts);
+            verdict(&measured).contains("; the terminal takes")
+        };
+        assert_eq!([250 * MS - 1, 250 * MS].map(|ns| is_mentioned(ns, 125 * MS)), [false, true]);
+        assert_eq!([150 * MS - 1, 150 * MS].map(|ns| is_mentioned(300 * MS, ns)), [false, true]);
+    }
+
+    #[test]
+    fn a_near_round_trip_includes_the_remote_host() {
+        let start = |rtt_ns: u64| {
+            let measured = with_tcp(echoes(rtt_ns + 200_000, &[]), rtt_ns, 0, None);
+            verdict(&measured).split(", ").next().unwrap().to_owned()
+        };
+        let near = "The round-trip time of the network and the remote host";
+        let far = "The round-trip time of the network";
+        assert_eq!([MS - 1, MS].map(start), [near, far]);
+    }
+
+    #[test]
+    fn header_compression_saves_37_bytes_of_each_packet_of_a_line() {
+        let mut measured = echoes(100 * MS, &[(Layer::Line, 90 * MS)]);
+        measured.via = "serial:/dev/ttyS0?baud=9600".to_owned();
+        let screenful = with_screenful(blank(), 400 * MS, 0, &[(Layer::Line, 300 * MS)]);
+        let screenful = Measurement { via: measured.via.clone(), ..screenful };
+        insta::assert_snapshot!([verdict(&measured), verdict(&screenful)].join("\n"), @"
+        The serial line at 9,600 bit/s takes 90 % of an echo of 100 ms; without other parts it would take 90.0 ms, and 12.9 ms with compressed headers (RFC 1144), which save 77.1 ms.
+        The serial line at 9,600 bit/s takes 75 % of a screenful of 400 ms; without other parts it would take 300 ms, and 146 ms with compressed headers (RFC 1144), which save 154 ms.
+        ");
+        assert_eq!(compression_saving_ns(370, 1), Some(1_000_000_000));
+        // The line takes as long as the headers that compression would save.
+        let saving_ns = compression_saving_ns(9_600, 2).unwrap();
+        let is_mentioned = |line_ns: u64| {
+            let mut measured = echoes(line_ns, &[(Layer::Line, line_ns)]);
+            measured.via = "serial:/dev/ttyS0?baud=9600".to_owned();
+            verdict(&measured).contains("RFC 1144")
+        };
+        assert_eq!([saving_ns, saving_ns + 1].map(is_mentioned), [false, true]);
+    }
+}

@@ -174,4 +174,50 @@ mod tests {
         assert_eq!(found.kind, CauseKind::Unknown);
         assert!(found.advice.contains("nothing came in time, after 9,000 bytes"), "{found:?}");
     }
+
+    #[test]
+    fn each_aborted_transfer_is_described_by_its_evidence() {
+        let blocked = |mut session: FileSession| {
+            session.aborted.as_mut().unwrap().transfer.connected_ns = None;
+            session
+        };
+        let lossy = |mut session: FileSession| {
+            session.aborted.as_mut().unwrap().transfer.tcp.rcv_ooopack = Some(3);
+            session
+        };
+        let all = [
+            session(&[4_096, 1_024, 0], 0),
+            session(&[0], 0),
+            blocked(session(&[1_024], 0)),
+            lossy(session(&[1_024], 9_000)),
+            session(&[1_024], 9_000),
+        ];
+        let causes: Vec<Cause> = all.iter().map(|one| cause(one).unwrap()).collect();
+        insta::assert_snapshot!(crate::verdict::tests::described(&causes), @"
+        path MTU black hole of the transfer: 8000000000 ns, 8000000000 ns of 8000000000 ns
+          A path MTU black hole costs 8.00 s of the 8.00 s of the transfer (100 %): a transfer of
+          1,024 bytes in short packets completed, but a longer one brought no packets after the
+          data connection was established; the transfer was aborted after 8.00 s. Allow ICMP
+          (destination unreachable, packet too big), or lower the MTU to the size that the path
+          carries.
+        path MTU black hole of the transfer: 8000000000 ns, 8000000000 ns of 8000000000 ns
+          Either a path MTU black hole or a server program that hangs costs 8.00 s of the 8.00 s
+          of the transfer (100 %): the data connection was established and replies arrived, but no
+          data; the transfer was aborted after 8.00 s. To tell them apart, request a file of a few
+          bytes, which passes a black hole, or lower the MTU here (ip link set dev ... mtu 1000)
+          and measure again.
+        unknown of the transfer: 8000000000 ns, 8000000000 ns of 8000000000 ns
+          Either a firewall in front of the data port or packet loss costs 8.00 s of the 8.00 s of
+          the transfer (100 %): nothing came in time; the transfer was aborted after 8.00 s. To
+          tell them apart, measure again: a firewall blocks each transfer.
+        loss of the transfer: 8000000000 ns, 8000000000 ns of 8000000000 ns
+          Packet loss costs 8.00 s of the 8.00 s of the transfer (100 %): nothing came in time,
+          after 9,000 bytes, and segments were lost before; the transfer was aborted after 8.00 s.
+          Find the link that loses packets.
+        unknown of the transfer: 8000000000 ns, 8000000000 ns of 8000000000 ns
+          An unknown cause costs 8.00 s of the 8.00 s of the transfer (100 %): nothing came in
+          time, after 9,000 bytes; the transfer was aborted after 8.00 s; check the server's log
+          and its load, and measure again.
+        ");
+    }
 }

@@ -287,4 +287,151 @@ mod tests {
         assert_eq!(causes.len(), 1);
         assert_eq!((causes[0].kind, causes[0].cost_ns), (CauseKind::Distance, 400 * MS));
     }
+
+    /// Returns a session with each step late, over a path of 60 ms.
+    fn late_session() -> FileSession {
+        FileSession {
+            resolve_ns: Some(400 * MS),
+            connect_ns: Some(1_060 * MS),
+            tls_ns: Some(620 * MS),
+            greeting_ns: Some(560 * MS),
+            login_ns: Some(3_000 * MS),
+            login: vec![
+                exchange("USER", 560, 720),
+                exchange("PASS", 720, 980),
+                exchange("ACCT", 980, 1_540),
+                exchange("FEAT", 1_540, 1_900),
+                exchange("OPTS", 1_900, 2_360),
+                exchange("CWD", 2_360, 2_470),
+            ],
+            login_wait_ns: Some(310 * MS),
+            ..FileSession::default()
+        }
+    }
+
+    #[test]
+    fn each_late_step_is_charged_beyond_its_round_trips() {
+        let causes = causes(&late_session(), Some(60 * MS), None);
+        insta::assert_snapshot!(crate::verdict::tests::described(&causes), @"
+        name server of connection set-up: 400000000 ns, 400000000 ns of 5080000000 ns
+          Name resolution costs 400 ms of the 5.08 s of connection set-up (8 %): the lookup of the
+          host name took that long. Check the DNS servers in /etc/resolv.conf, or add the address
+          to /etc/hosts.
+        lost SYN of connection set-up: 1000000000 ns, 1000000000 ns of 5080000000 ns
+          A lost SYN costs 1.00 s of the 5.08 s of connection set-up (20 %): it was retransmitted
+          after a timeout of 1 s, and the round-trip time is only 60.0 ms. If this recurs, check
+          the links of the path for errors, and the listen backlog of the server.
+        far host of connection set-up: 500000000 ns, 500000000 ns of 5080000000 ns
+          The TLS handshake of the server costs 500 ms of the 5.08 s of connection set-up (10 %):
+          it took that long beyond its round trips. Check the load there, and use an
+          elliptic-curve key instead of RSA, which costs the server most.
+        slow greeting of connection set-up: 500000000 ns, 500000000 ns of 5080000000 ns
+          The server's late greeting costs 500 ms of the 5.08 s of connection set-up (10 %): reply
+          220 arrived 560 ms after the connection was established, and the round-trip time is 60.0
+          ms. Check there for a reverse lookup of this host's address or an ident request (RFC
+          1413) that times out, and for a connection limit.
+        slow login of connection set-up: 800000000 ns, 800000000 ns of 5080000000 ns
+          The server's login check costs 800 ms of the 5.08 s of connection set-up (16 %): the
+          replies to USER and PASS arrived that much later than their round trips of 60.0 ms.
+          Check the authentication there (PAM, directory service) and the scripts that run at
+          login.
+        slow command of connection set-up: 400000000 ns, 400000000 ns of 5080000000 ns
+          The server's slow reply to OPTS costs 400 ms of the 5.08 s of connection set-up (8 %):
+          it arrived that much later than one round trip of 60.0 ms. Check the load there, and
+          what this command does.
+        distance of connection set-up: 480000000 ns, 480000000 ns of 5080000000 ns
+          The round-trip time of the path costs 480 ms of the 5.08 s of connection set-up (9 %):
+          the connection, the greeting and each command of the login take 60.0 ms, in 8 round
+          trips. Use a server nearby, or keep connections open.
+        own processor of connection set-up: 310000000 ns, 310000000 ns of 5080000000 ns
+          This host's busy processor costs 310 ms of the 5.08 s of connection set-up (6 %): plumb
+          waited that long in the run queue of a processor. Stop other processes on this host.
+        ");
+    }
+
+    #[test]
+    fn without_a_round_trip_time_only_local_steps_are_charged() {
+        let kinds = causes(&late_session(), None, None).iter().map(|cause| cause.kind).collect();
+        let kinds: Vec<CauseKind> = kinds;
+        assert_eq!(kinds, [CauseKind::NameServer, CauseKind::LocalProcessor]);
+    }
+
+    #[test]
+    fn a_syn_is_repeated_after_950_ms_at_the_earliest() {
+        let is_lost = |connect_ns: u64| {
+            let session = FileSession { connect_ns: Some(connect_ns), ..late_session() };
+            let causes = causes(&session, Some(60 * MS), None);
+            causes.iter().any(|cause| cause.kind == CauseKind::LostSyn)
+        };
+        assert_eq!([1_010 * MS - 1, 1_010 * MS].map(is_lost), [false, true]);
+    }
+
+    #[test]
+    fn the_round_trips_of_a_login_count_from_50_ms_on() {
+        let distance = |trip: u64| {
+            let causes = causes(&late_session(), Some(trip), None);
+            causes.iter().find(|cause| cause.kind == CauseKind::Distance).unwrap().cost_ns
+        };
+        assert_eq!([50 * MS - 1, 50 * MS].map(distance), [0, 8 * 50 * MS]);
+    }
+
+    #[test]
+    fn late_replies_of_an_impaired_path_are_charged_to_the_path() {
+        let texts = |kind: CauseKind, greeting_ms: u64| {
+            let session = FileSession { greeting_ns: Some(greeting_ms * MS), ..late_session() };
+            let causes = causes(&session, Some(60 * MS), Some(kind));
+            let of_path = |cause: &&Cause| {
+                [CauseKind::Loss, CauseKind::Reordering, CauseKind::SlowGreeting]
+                    .contains(&cause.kind)
+            };
+            let causes: Vec<Cause> = causes.iter().filter(of_path).cloned().collect();
+            crate::verdict::tests::described(&causes)
+        };
+        // A timer does not explain a delay of 800 ms, and reordering none of more than 500 ms.
+        let all = [
+            texts(CauseKind::Loss, 560),
+            texts(CauseKind::Loss, 860),
+            texts(CauseKind::Reordering, 560),
+            texts(CauseKind::Reordering, 561),
+        ];
+        insta::assert_snapshot!(all.join("\n\n"), @"
+        loss of connection set-up: 500000000 ns, 500000000 ns of 5080000000 ns
+          Packet loss costs 500 ms of the 5.08 s of connection set-up (10 %): a packet of the
+          control connection arrived 500 ms late, and packets of the data connections as well.
+          Find the link that loses or delays packets.
+        loss of connection set-up: 400000000 ns, 400000000 ns of 5080000000 ns
+          Packet loss costs 400 ms of the 5.08 s of connection set-up (8 %): a packet of the
+          control connection arrived 400 ms late, and packets of the data connections as well.
+          Find the link that loses or delays packets.
+
+        slow greeting of connection set-up: 800000000 ns, 800000000 ns of 5080000000 ns
+          The server's late greeting costs 800 ms of the 5.08 s of connection set-up (16 %): reply
+          220 arrived 860 ms after the connection was established, and the round-trip time is 60.0
+          ms. Check there for a reverse lookup of this host's address or an ident request (RFC
+          1413) that times out, and for a connection limit.
+        loss of connection set-up: 400000000 ns, 400000000 ns of 5080000000 ns
+          Packet loss costs 400 ms of the 5.08 s of connection set-up (8 %): a packet of the
+          control connection arrived 400 ms late, and packets of the data connections as well.
+          Find the link that loses or delays packets.
+
+        reordering of connection set-up: 500000000 ns, 500000000 ns of 5080000000 ns
+          Reordering on the path costs 500 ms of the 5.08 s of connection set-up (10 %): a packet
+          of the control connection arrived 500 ms late, and packets of the data connections as
+          well. Find the link that loses or delays packets.
+        reordering of connection set-up: 400000000 ns, 400000000 ns of 5080000000 ns
+          Reordering on the path costs 400 ms of the 5.08 s of connection set-up (8 %): a packet
+          of the control connection arrived 400 ms late, and packets of the data connections as
+          well. Find the link that loses or delays packets.
+
+        slow greeting of connection set-up: 501000000 ns, 501000000 ns of 5080000000 ns
+          The server's late greeting costs 501 ms of the 5.08 s of connection set-up (10 %): reply
+          220 arrived 561 ms after the connection was established, and the round-trip time is 60.0
+          ms. Check there for a reverse lookup of this host's address or an ident request (RFC
+          1413) that times out, and for a connection limit.
+        reordering of connection set-up: 400000000 ns, 400000000 ns of 5080000000 ns
+          Reordering on the path costs 400 ms of the 5.08 s of connection set-up (8 %): a packet
+          of the control connection arrived 400 ms late, and packets of the data connections as
+          well. Find the link that loses or delays packets.
+        ");
+    }
 }

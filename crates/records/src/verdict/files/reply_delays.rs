@@ -182,6 +182,59 @@ mod tests {
         assert_eq!(trips(&exchanges), 2);
     }
 
+    #[test]
+    fn a_delay_begins_a_round_trip_after_the_command_or_at_the_previous_reply() {
+        let exchanges = [
+            exchange("USER", 0, None, 150),
+            exchange("PASS", 10, None, 160),
+            exchange("ACCT", 160, None, 300),
+        ];
+        assert_eq!(delays_ns(&exchanges, 100 * MS), [50 * MS, 10 * MS, 40 * MS]);
+        assert_eq!(delay_ns(&exchanges, 100 * MS, |one| one.verb != "PASS"), 90 * MS);
+        let missing = [exchanges[0].clone(), Exchange::default(), exchanges[2].clone()];
+        assert_eq!(delays_ns(&missing, 100 * MS), [50 * MS]);
+        // A command that is sent when the previous reply arrives takes a round trip.
+        assert_eq!((trips(&exchanges), trips(&missing), trips(&[])), (2, 1, 0));
+    }
+
+    #[test]
+    fn the_round_trip_is_the_shortest_response() {
+        let with = |min_rtt_ns, connect_ns| {
+            let mut transfer = distant_download();
+            transfer.tcp.min_rtt_ns = min_rtt_ns;
+            let session =
+                FileSession { connect_ns, transfers: vec![transfer], ..FileSession::default() };
+            trip_ns(&session)
+        };
+        assert_eq!(with(None, None), Some(100 * MS));
+        assert_eq!(with(Some(90 * MS), Some(80 * MS)), Some(80 * MS));
+        assert_eq!(with(Some(0), Some(1)), Some(1));
+        assert_eq!(trip_ns(&FileSession::default()), None);
+        let mut aborted = crate::verdict::Aborted::default();
+        aborted.transfer.tcp.min_rtt_ns = Some(7);
+        let session = FileSession { aborted: Some(aborted), ..FileSession::default() };
+        assert_eq!(trip_ns(&session), Some(7));
+    }
+
+    #[test]
+    fn the_steps_of_an_upload_end_with_its_last_acknowledgment() {
+        let mut upload = distant_download();
+        upload.direction = crate::verdict::Direction::Outgoing;
+        upload.first_byte_ns = Some(900 * MS);
+        let at = |ms: u64| crate::verdict::Arrival { at_ns: ms * MS, bytes: 1 };
+        upload.arrivals = vec![at(400), at(500)];
+        upload.exchanges[1] = exchange("STOR", 0, Some(300), 640);
+        let result = steps(&upload, 100 * MS, 0);
+        assert_eq!((result.first_byte_ns, result.last_reply_ns), (0, 40 * MS));
+        upload.direction = crate::verdict::Direction::Incoming;
+        assert_eq!(steps(&upload, 100 * MS, 0).last_reply_ns, 190 * MS);
+        upload.connected_ns = Some(250 * MS);
+        assert_eq!(steps(&upload, 100 * MS, 0).connection_ns, 50 * MS);
+        assert_eq!(steps(&upload, 100 * MS, 0).first_byte_ns, 550 * MS);
+        upload.connected_ns = None;
+        assert_eq!(steps(&upload, 100 * MS, 0).first_byte_ns, 700 * MS);
+    }
+
     proptest! {
         #[test]
         fn no_times_cause_a_panic(

@@ -1,5 +1,10 @@
 //! Tests of the data transfer rules, on both sides of their thresholds.
 
+mod data_boundaries;
+mod ftp_boundaries;
+mod shape_boundaries;
+mod tftp_boundaries;
+
 use super::*;
 use crate::verdict::Arrival;
 use proptest::prelude::*;
