@@ -31,7 +31,6 @@
 mod client_hello;
 mod configuration;
 mod control_connection;
-mod conversion;
 mod data;
 mod data_tls;
 mod default_tls;

@@ -11,20 +11,18 @@ use protocols::ftp::server::{
     self as engine, FileError, Finished, Transfer, TransferError, TransferKind,
 };
 use records::transfer::{Command, DataStyle, Outcome, Text};
-use std::cell::{Cell, RefCell, RefMut};
-use std::os::fd::OwnedFd;
+use std::cell::{Cell, RefCell};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
-use transfer::ftp_data::{DataStats, nanos_between};
+use transfer::ftp_data::{DataStats, TransferStats, nanos_between};
 use transfer::recorder::Record;
 
 /// Statistics collected by the task of a transfer.
 #[derive(Debug, Default)]
 pub(super) struct ServerTransferStats {
-    data: RefCell<DataStats>,
-    /// Bytes transferred on the data connection.
-    pub(super) moved_bytes: Cell<u64>,
-    /// Bytes read from or written to the file.
-    pub(super) file_bytes: Cell<Option<u64>>,
+    /// Statistics of the data connection.
+    pub(super) transfer: TransferStats,
     /// Number of names in a listing that could not be sent unchanged.
     pub(super) unsendable_names: Cell<u64>,
     /// Connection over which a large file was sent, and the time at which sending began.
@@ -32,20 +30,22 @@ pub(super) struct ServerTransferStats {
 }
 
 impl ServerTransferStats {
-    /// Borrows the observations of the data connection.
-    pub(super) fn data(&self) -> RefMut<'_, DataStats> {
-        self.data.borrow_mut()
-    }
-
-    /// Adds bytes of the file.
-    pub(super) fn add_file_bytes(&self, count: usize) {
-        self.file_bytes.set(Some(self.file_bytes.get().unwrap_or(0) + count as u64));
+    /// Locks the observations of the data connection.
+    pub(super) fn data(&self) -> MutexGuard<'_, DataStats> {
+        self.transfer.data()
     }
 
     /// Stores the duration of the commit of an upload, and adds its CPU time.
     pub(super) fn note_commit(&self, elapsed: Duration, cpu_time: Duration) {
-        self.data().commit_time = Some(elapsed);
-        self.data().add_cpu_time(cpu_time);
+        let mut data = self.data();
+        data.commit_time = Some(elapsed);
+        data.add_cpu_time(cpu_time);
+    }
+
+    /// Keeps a duplicate of a descriptor, with which the time of arrival is queried later.
+    pub(super) fn await_acknowledgment(&self, stream: &impl AsFd, sending_started_at: Instant) {
+        let duplicate = rustix::io::fcntl_dupfd_cloexec(stream, 0).ok();
+        self.unacknowledged.replace(duplicate.map(|stream| (stream, sending_started_at)));
     }
 }
 
@@ -112,7 +112,7 @@ pub(super) fn note_result(
 ) {
     let transfer = &mut record.transfer;
     let data = stats.data();
-    data.note(transfer, stats.file_bytes.get(), finished.wire_bytes);
+    data.note(transfer, finished.wire_bytes);
     let command = Some(timing.command_at);
     let time = &mut transfer.time;
     time.command_to_150_ns = nanos_between(command, timing.opened_at);

@@ -3,11 +3,11 @@
 
 use super::client_session::FtpClientSession;
 use super::connector::Connector;
+use super::data_task::TransferResult;
 use super::error::FtpError;
 use super::listing_audit::Audit;
 use super::local_end::LocalEnd;
 use super::remote_path::name_of;
-use super::transfer_result::TransferResult;
 use crate::escaped;
 use crate::recorder::Record;
 use protocols::ftp::listing::{Collector, Dialect, UnknownLines};

@@ -1,15 +1,12 @@
 //! Local end of a transfer: a file, memory, or a listing that is parsed as it arrives.
 
-use super::transfer_result::{
-    TransferError, TransferResult, limit_exceeded, local_error, malformed,
-};
-use crate::ftp_data::{FileDecoder, add_since};
-use protocols::ftp::data::Decoded;
+use super::error::{TransferError, limit_exceeded, local_error};
+use crate::ftp_data::{FileSource, Sink, SplicePipe};
+use protocols::ftp::data::Encoder;
 use protocols::ftp::listing::Collector;
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::FileExt;
-use std::time::Instant;
 
 /// Local end of a transfer.
 #[derive(Debug)]
@@ -38,109 +35,109 @@ pub enum LocalEnd {
 /// Maximum number of bytes of a file received into memory.
 const MEMORY_MAX_BYTES: usize = 256 << 20;
 
-impl LocalEnd {
-    /// Returns the number of bytes between the position and the end of a regular file.
-    pub(super) fn remaining_bytes(&self) -> Option<u64> {
-        let Self::ReadFrom(file) = self else { return None };
-        let metadata = file.metadata().ok().filter(fs::Metadata::is_file)?;
-        Some(metadata.len().saturating_sub(rustix::fs::tell(file).ok()?))
-    }
+/// Returns the source of an upload that begins at the current position of `file`.
+pub(super) fn source(file: File, encoder: Option<Encoder>) -> FileSource {
+    let metadata = file.metadata().ok().filter(fs::Metadata::is_file);
+    let position = rustix::fs::tell(&file).ok();
+    let expected_bytes =
+        metadata.zip(position).map(|(metadata, at)| metadata.len().saturating_sub(at));
+    FileSource { file, offset: None, expected_bytes, skipped_bytes: 0, encoder }
+}
 
-    /// Processes bytes from the data connection.
-    pub(super) fn process_wire_bytes(
-        &mut self,
-        wire: &[u8],
-        decoder: Option<&mut FileDecoder>,
-        ended: &mut TransferResult,
-    ) -> Result<(), TransferError> {
-        ended.stats.first_byte_at.get_or_insert_with(Instant::now);
-        let Some(decoder) = decoder else { return self.write_file_bytes(wire, ended) };
-        let mut wire = wire;
-        while self.decode(decoder, &mut wire, ended)? {}
-        Ok(())
-    }
+/// Local end of a download, and the number of bytes that it has received.
+#[derive(Debug)]
+pub(super) struct LocalSink {
+    pub(super) local_end: LocalEnd,
+    file_bytes: u64,
+    has_enough: bool,
+}
 
-    /// Runs one step of the decoder. Returns whether the same input needs another step.
-    fn decode(
-        &mut self,
-        decoder: &mut FileDecoder,
-        wire: &mut &[u8],
-        ended: &mut TransferResult,
-    ) -> Result<bool, TransferError> {
-        let began = Instant::now();
-        let decoded = decoder.step(wire);
-        add_since(&mut ended.stats.conversion_time, began);
-        ended.stats.counts = decoder.counts();
-        let decoded = decoded.map_err(|error| malformed(&format!("{error:?}")))?;
-        self.write_file_bytes(decoder.content(), ended)?;
-        // Bytes after the end of the file are ignored.
-        Ok(!matches!(decoded, Decoded::NeedsInput | Decoded::EndOfFile))
+impl LocalSink {
+    pub(super) const fn new(local_end: LocalEnd) -> Self {
+        Self { local_end, file_bytes: 0, has_enough: false }
     }
+}
 
-    /// Moves data received into memory, or a received listing, into the result.
-    pub(super) fn store_content(self, ended: &mut TransferResult) {
-        match self {
-            Self::Memory(memory) => ended.memory = memory,
-            Self::Listing(listing) => ended.listing = Some(listing),
-            Self::WriteTo { .. } | Self::ReadFrom(_) => {}
-        }
-    }
+impl Sink for LocalSink {
+    type Error = TransferError;
+    const DROPS_EXCESS: bool = true;
 
-    /// Writes the next bytes of the file.
-    pub(crate) fn write_file_bytes(
-        &mut self,
-        bytes: &[u8],
-        ended: &mut TransferResult,
-    ) -> Result<(), TransferError> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), TransferError> {
         let mut bytes = bytes;
-        match self {
-            Self::WriteTo { file, at, stop_after, max_bytes } => {
+        match &mut self.local_end {
+            LocalEnd::WriteTo { file, at, stop_after, max_bytes } => {
                 if stop_after.is_none() {
-                    check_limit(*max_bytes, ended.file_bytes, bytes.len())?;
+                    check_limit(*max_bytes, self.file_bytes, bytes.len())?;
                 }
                 if let Some(stop_after) = *stop_after {
                     let remaining_bytes =
-                        usize::try_from(stop_after - ended.file_bytes).unwrap_or(usize::MAX);
+                        usize::try_from(stop_after - self.file_bytes).unwrap_or(usize::MAX);
                     bytes = bytes.get(..remaining_bytes).unwrap_or(bytes);
-                    ended.has_enough = bytes.len() == remaining_bytes;
+                    self.has_enough = bytes.len() == remaining_bytes;
                 }
-                let began = Instant::now();
                 match at {
-                    Some(at) => file.write_all_at(bytes, *at + ended.file_bytes),
+                    Some(at) => file.write_all_at(bytes, *at + self.file_bytes),
                     None => file.write_all(bytes),
                 }
                 .map_err(local_error)?;
-                ended.stats.count_call();
-                add_since(&mut ended.stats.write_time, began);
             }
-            Self::Memory(memory) if memory.len() + bytes.len() <= MEMORY_MAX_BYTES => {
+            LocalEnd::Memory(memory) if memory.len() + bytes.len() <= MEMORY_MAX_BYTES => {
                 memory.extend_from_slice(bytes);
             }
-            Self::Memory(_) => {
+            LocalEnd::Memory(_) => {
                 let limit_mib = MEMORY_MAX_BYTES >> 20;
                 return Err(limit_exceeded(format!(
                     "more than {limit_mib} MiB, the limit for a file received into memory"
                 )));
             }
-            Self::Listing(listing) => {
+            LocalEnd::Listing(listing) => {
                 listing.push(bytes).map_err(|error| limit_exceeded(error.to_string()))?;
             }
-            Self::ReadFrom(_) => {}
+            LocalEnd::ReadFrom(_) => {}
         }
-        ended.file_bytes += u64::try_from(bytes.len()).unwrap_or(0);
+        self.file_bytes += bytes.len() as u64;
         Ok(())
+    }
+
+    fn takes_pipe(&self) -> bool {
+        matches!(self.local_end, LocalEnd::WriteTo { stop_after: None, .. })
+    }
+
+    fn write_pipe(&mut self, pipe: &mut SplicePipe) -> Result<bool, TransferError> {
+        let LocalEnd::WriteTo { file, at, max_bytes, .. } = &self.local_end else {
+            return Ok(false);
+        };
+        check_limit(*max_bytes, self.file_bytes, pipe.buffered_bytes())?;
+        while pipe.buffered_bytes() > 0 {
+            match pipe.write_to(file, at.map(|at| at + self.file_bytes)) {
+                Ok(0) => return Err(local_error(ErrorKind::WriteZero.into())),
+                Ok(moved) => self.file_bytes += moved as u64,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // The file system does not support `splice`.
+                Err(error) if error.kind() == ErrorKind::InvalidInput => {
+                    let bytes = pipe.take_bytes().map_err(local_error)?;
+                    self.write(&bytes)?;
+                    return Ok(false);
+                }
+                Err(error) => return Err(local_error(error)),
+            }
+        }
+        Ok(true)
+    }
+
+    fn file_bytes(&self) -> u64 {
+        self.file_bytes
+    }
+
+    fn has_enough(&self) -> bool {
+        self.has_enough
     }
 }
 
 /// Returns an error if `before + count` bytes exceed `max_bytes`.
-pub(super) fn check_limit(
-    max_bytes: Option<u64>,
-    before: u64,
-    count: usize,
-) -> Result<(), TransferError> {
-    let count = u64::try_from(count).unwrap_or(u64::MAX);
+fn check_limit(max_bytes: Option<u64>, before: u64, count: usize) -> Result<(), TransferError> {
     match max_bytes {
-        Some(max_bytes) if before.saturating_add(count) > max_bytes => {
+        Some(max_bytes) if before.saturating_add(count as u64) > max_bytes => {
             Err(limit_exceeded(format!("more than the {max_bytes} bytes that the server reports")))
         }
         _ => Ok(()),

@@ -6,8 +6,7 @@
 //! client          a session that is opened on demand, and again after a loss
 //! connector       the server and the login from which sessions are opened
 //! client_session  the engine, its control connection, one data connection after the other
-//! data_transfer   a thread for the bytes of one transfer
-//! small_file      the bytes of a small file, without a thread
+//! data_task       a thread for the bytes of one transfer, or no thread for a small file
 //! ```
 //!
 //! A data connection always goes to the host of the control connection, even if a reply contains
@@ -18,8 +17,7 @@ mod client;
 mod client_session;
 mod connector;
 mod control_stream;
-mod data_connection;
-mod data_transfer;
+mod data_task;
 mod download;
 mod error;
 mod exchanges;
@@ -34,16 +32,15 @@ mod remote_hash;
 mod remote_path;
 mod run;
 mod session_timing;
-mod small_file;
 mod system;
 mod tail_sample;
 mod transfer_progress;
 mod transfer_record;
-mod transfer_result;
 
 pub use arrival_log::ArrivalLog;
 pub use client::FtpClient;
 pub use connector::Connector;
+pub use data_task::TransferResult;
 pub use download::{Destination, Download, PART_SUFFIX};
 pub use error::FtpError;
 pub use file_options::{FileOutcome, FtpOptions, check};
@@ -56,4 +53,3 @@ pub use remote_path::{is_pattern, join, name_of, path_in, split};
 pub use run::{ConnectionSettings, FtpCredentials, Interrupt, run};
 pub use session_timing::CommandOffsets;
 pub use transfer_progress::TransferProgress;
-pub use transfer_result::TransferResult;

@@ -8,12 +8,12 @@
 use super::arrival_log::ArrivalLog;
 use super::client::FtpClient;
 use super::connector::Connector;
+use super::data_task::TransferResult;
 use super::error::FtpError;
 use super::local_end::LocalEnd;
 use super::remote_path::{join, name_of};
 use super::run::{self, ConnectionSettings, FtpCredentials, Interrupt};
 use super::session_timing::{CommandOffsets, Opening};
-use super::transfer_result::TransferResult;
 use crate::FailureClass;
 use crate::escaped;
 use crate::recorder::{Record, nanos};

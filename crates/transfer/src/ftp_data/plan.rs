@@ -1,11 +1,12 @@
 //! The plan of a transfer: how its bytes move between the file and the data connection.
 
+use super::splice_pipe::SPLICE_PIPE_BYTES;
 use crate::pace::RateLimit;
 use protocols::ftp::Representation;
 
 /// How the bytes of a transfer move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mechanism {
+pub(super) enum Mechanism {
     /// The kernel moves the bytes: `sendfile(2)` or `splice(2)`.
     Kernel,
     /// The bytes are copied unchanged, through TLS or the user-space TCP.
@@ -14,7 +15,7 @@ pub enum Mechanism {
     Convert,
 }
 
-/// Number of bytes that one end transfers at a time.
+/// Number of bytes that one end transfers at a time, and the thresholds of its mechanisms.
 #[derive(Clone, Copy, Debug)]
 pub struct PieceSizes {
     /// Bytes that are unchanged on the wire.
@@ -23,16 +24,46 @@ pub struct PieceSizes {
     pub secured: usize,
     /// Converted bytes.
     pub converted: usize,
+    /// Maximum number of bytes per `sendfile(2)` call.
+    pub sendfile: usize,
+    /// Number of received bytes after which `splice(2)` moves the rest.
+    pub splice_after: u64,
+    /// Minimum size of a file that `splice(2)` receives, if the size is known.
+    pub splice_min: u64,
+    /// Whether `splice(2)` is used with a burst smaller than `plain`.
+    pub splices_bursts: bool,
 }
 
 impl PieceSizes {
     /// The client. A piece that is converted or encrypted fits into a processor cache.
-    pub const CLIENT: Self = Self { plain: 1 << 20, secured: 128 * 1024, converted: 128 * 1024 };
+    pub const CLIENT: Self = Self {
+        plain: 1 << 20,
+        secured: 128 * 1024,
+        converted: 128 * 1024,
+        sendfile: 8 << 20,
+        splice_after: 0,
+        splice_min: 256 * 1024,
+        splices_bursts: true,
+    };
     /// The server. In TLS, plaintext and ciphertext of a piece stay in the CPU cache at both ends;
     /// with twice this size, the cost of a receiver is a tenth higher. A stalled transfer holds
-    /// one converted piece in memory.
-    pub const SERVER: Self = Self { plain: 256 * 1024, secured: 64 * 1024, converted: 64 * 1024 };
+    /// one converted piece in memory. The size of an upload is not known, so a pipe for `splice` is
+    /// worth its cost only after the first bytes.
+    pub const SERVER: Self = Self {
+        plain: 256 * 1024,
+        secured: 64 * 1024,
+        converted: 64 * 1024,
+        sendfile: 1 << 20,
+        splice_after: 1 << 20,
+        splice_min: 0,
+        splices_bursts: false,
+    };
 }
+
+/// Maximum number of bytes per `sendfile(2)` call with a rate limit.
+const LIMITED_SENDFILE_BYTES: usize = 1 << 20;
+/// Minimum size of the client's receive buffer.
+const ROOM_MIN_BYTES: usize = 16 * 1024;
 
 /// The plan of a transfer.
 #[derive(Clone, Copy, Debug)]
@@ -63,8 +94,7 @@ impl TransferPlan {
     }
 
     /// Returns how the bytes move.
-    #[must_use]
-    pub const fn mechanism(&self) -> Mechanism {
+    pub(super) const fn mechanism(&self) -> Mechanism {
         self.mechanism
     }
 
@@ -76,20 +106,57 @@ impl TransferPlan {
     }
 
     /// Returns whether the transfer has a rate limit.
-    #[must_use]
-    pub const fn is_limited(&self) -> bool {
+    const fn is_limited(&self) -> bool {
         self.burst_bytes.is_some()
     }
 
     /// Returns the number of bytes to transfer at a time.
-    #[must_use]
-    pub fn piece_bytes(&self, sizes: &PieceSizes) -> usize {
+    pub(super) fn piece_bytes(&self, sizes: &PieceSizes) -> usize {
         self.limited(match self.mechanism {
             Mechanism::Convert if self.is_protected => sizes.converted.min(sizes.secured),
             Mechanism::Convert => sizes.converted,
             Mechanism::Copy if self.is_protected => sizes.secured,
             Mechanism::Kernel | Mechanism::Copy => sizes.plain,
         })
+    }
+
+    /// Returns the size of the buffer for a file of `expected_bytes` bytes, if known. A small file
+    /// needs a buffer of its size and one more byte to detect the end.
+    #[must_use]
+    pub fn room_bytes(&self, sizes: &PieceSizes, expected_bytes: Option<u64>) -> usize {
+        let max_len = self.piece_bytes(sizes);
+        let expected = expected_bytes.and_then(|size| usize::try_from(size).ok());
+        let needed_len = expected.map_or(max_len, |size| size.saturating_add(1));
+        max_len.min(needed_len.max(ROOM_MIN_BYTES))
+    }
+
+    /// Returns the maximum number of bytes per `sendfile(2)` call.
+    pub(super) fn sendfile_bytes(&self, sizes: &PieceSizes) -> usize {
+        match self.is_limited() {
+            true => self.limited(LIMITED_SENDFILE_BYTES),
+            false => sizes.sendfile,
+        }
+    }
+
+    /// Returns the maximum number of bytes that `splice(2)` receives at a time; `None` if `splice`
+    /// is not used for a file of `expected_bytes` bytes, if known.
+    pub(super) fn splice_bytes(
+        &self,
+        sizes: &PieceSizes,
+        expected_bytes: Option<u64>,
+    ) -> Option<usize> {
+        let is_small = expected_bytes.is_some_and(|size| size < sizes.splice_min);
+        let is_small_burst = self.limited(sizes.plain) < sizes.plain;
+        if self.mechanism != Mechanism::Kernel
+            || is_small
+            || is_small_burst && !sizes.splices_bursts
+        {
+            return None;
+        }
+        match sizes.splices_bursts {
+            true => Some(self.room_bytes(sizes, expected_bytes).min(SPLICE_PIPE_BYTES)),
+            false => Some(SPLICE_PIPE_BYTES),
+        }
     }
 
     /// Returns `bytes`, or the burst of the rate limit if that is smaller.
@@ -122,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_size_of_a_piece_depends_on_tls_conversion_and_rate_limit() {
-        let sizes = PieceSizes { plain: 100, secured: 50, converted: 20 };
+        let sizes = PieceSizes { plain: 100, secured: 50, converted: 20, ..PieceSizes::SERVER };
         let image = Representation::IMAGE;
         let deflated = Representation { mode: Mode::Deflate, ..Representation::IMAGE };
         assert_eq!(plan(image, false, true).piece_bytes(&sizes), 100);

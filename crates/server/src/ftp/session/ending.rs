@@ -16,7 +16,7 @@ impl FtpSession {
     pub(super) fn report_progress(&mut self) {
         if let Some(running) = &self.running {
             let id = running.transfer.id;
-            let moved_bytes = running.stats.moved_bytes.get();
+            let moved_bytes = running.stats.transfer.moved_bytes();
             self.engine.data_moved(id, moved_bytes, &self.server.context().cx());
         }
     }
@@ -31,7 +31,7 @@ impl FtpSession {
         result: Result<Option<Upload>, TransferError>,
     ) {
         let Some(running) = self.running_of(id) else { return };
-        let moved_bytes = running.stats.moved_bytes.get();
+        let moved_bytes = running.stats.transfer.moved_bytes();
         let result = result.map(|upload| running.upload = upload);
         let unsendable = running.stats.unsendable_names.get();
         self.engine.names_omitted(id, unsendable);

@@ -1,7 +1,7 @@
 //! Start of a transfer: opens its file, and starts the task that moves the data.
 
 use super::{FtpSession, RunningTransfer, TaskResult};
-use crate::ftp::data::{self, DataTransfer};
+use crate::ftp::data::{self, ServerDriver, TransferTask};
 use crate::ftp::data_tls::DataTlsParameters;
 use crate::ftp::source::{Payload, open};
 use crate::ftp::transfer_stats::{self, ServerTransferStats};
@@ -160,20 +160,14 @@ impl FtpSession {
             }
             payload => payload,
         };
-        let data_transfer = DataTransfer {
-            server: Rc::clone(&server),
-            source,
-            representation,
-            plan,
-            deflate_level: running.transfer.deflate_level,
-            stats: Rc::clone(&running.stats),
-            pace,
-            clock,
-            markers,
-        };
+        let stats = Rc::clone(&running.stats);
+        let deflate_level = running.transfer.deflate_level;
+        let driver =
+            ServerDriver { server: Rc::clone(&server), source, pace, clock, markers, stats };
+        let transfer_task = TransferTask { driver, representation, plan, deflate_level };
+        let stats = Rc::clone(&running.stats);
         running.task = Some(tokio::task::spawn_local(async move {
-            let stats = Rc::clone(&data_transfer.stats);
-            let transfer = data_transfer.run(stream, tls, payload, &server.scratch);
+            let transfer = transfer_task.run(stream, tls, payload);
             let (result, cpu) = timed(server.charge_future(Account::Interrupt, transfer)).await;
             stats.data().add_cpu_time(cpu);
             task_results.push(TaskResult::Ended(id, result));
