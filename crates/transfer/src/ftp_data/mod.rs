@@ -35,11 +35,9 @@
 //! runs and stays valid after an abort.
 //!
 //! ```text
-//! data_transfer  send and receive: kernel, copy, conversion
-//! environment    what a transfer needs: socket, driver, local end
+//! data_transfer  send and receive: kernel, copy, conversion; small files at once
+//! environment    what a transfer is given: plan, socket, driver, local end
 //! connection     cleartext or TLS, blocking and asynchronous sockets, orderly end, reset
-//! immediate      small files, without a thread or a task
-//! plan           how the bytes of a transfer move, and how many at a time
 //! conversion     steps between a file and its representation
 //! splice_pipe    a pipe through which the kernel moves received data
 //! tls_stream     TLS of a data connection, in either role
@@ -51,20 +49,16 @@ mod conversion;
 mod data_stats;
 mod data_transfer;
 mod environment;
-mod immediate;
-mod plan;
 mod splice_pipe;
 mod tls_stream;
 
 pub(crate) use connection::{BlockingSocket, Canceller, complete};
 pub use connection::{DataConnection, reset_on_close};
 pub use data_stats::{DataStats, TransferStats, nanos_between};
-pub use data_transfer::{DataTransfer, ReceiveBuffer};
+pub use data_transfer::{DataTransfer, ReceiveBuffer, receive_immediately, send_immediately};
 pub use environment::{
-    DataSocket, EncodedPiece, FileSource, Pieces, Room, Sink, Steps, TransferDriver,
-    TransferFailure,
+    DataSocket, EncodedPiece, FileSource, PieceSizes, Pieces, Room, Sink, Steps, TransferDriver,
+    TransferFailure, TransferPlan,
 };
-pub use immediate::{receive_immediately, send_immediately};
-pub use plan::{PieceSizes, TransferPlan};
 pub use splice_pipe::SplicePipe;
 pub use tls_stream::DataTlsStream;

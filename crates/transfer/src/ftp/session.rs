@@ -1,38 +1,40 @@
-//! One FTP session: the control connection of the protocol engine, and the data connections, one at
-//! a time.
+//! The open session of a client: the control connection of the protocol engine, and the data
+//! connections, one at a time.
 //!
-//! The engine requests actions, and the session performs the actions. Each data connection has a
-//! thread that moves the bytes of a file. A task with a data connection ends when the engine has
-//! reported the result and the thread has ended.
+//! The engine emits requests, and one loop executes them and waits for the next event. A task with a
+//! data connection ends when the engine has reported the result and the transfer has ended.
+//!
+//! The control connection is a kernel socket or a stream of the user-space host, in plaintext or with
+//! TLS.
 
-use super::arrival_log::ArrivalLog;
-use super::control_stream::ControlStream;
-use super::data_task::{DataTask, Started, TransferRequest, TransferResult};
-use super::local_end::LocalEnd;
+use super::connector::Shared;
+use super::data::LocalEnd;
+use super::data::{DataTask, Started, TransferRequest, TransferResult};
 use super::session_timing::SessionTiming;
-use super::transfer_progress::TransferProgress;
 use crate::ftp_data::Canceller;
 use crate::pace::RateLimit;
-use carrier::meters::MeterRegistry;
-use carrier::{EngineContext, TcpConnection, TlsClient, TlsFailure, TrustedBy};
+use carrier::{EngineContext, TcpConnection, TlsClient, TlsFailure, TrustedBy, fingerprint};
 use net::meter::{Account, Counter};
-use os::host::{Host, Listener};
+use os::host::Listener;
 use os::socket::TcpInfo;
 use protocols::ftp::user::{
     DataFailure, Done, Failure, FailureReason, Features, ServerQuirks, Step, Task, TaskId, TlsUse,
     User, UserEvent, UserSettings,
 };
 use protocols::ftp::{Protection, Representation};
+use rustix::net::SendFlags;
 use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 /// Interval at which the session reports the progress of a transfer to the engine.
 const TICK: Duration = Duration::from_secs(1);
@@ -45,27 +47,6 @@ const QUIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Bytes read from the control connection at a time.
 const READ_BYTES: usize = 16 * 1024;
 
-/// State shared by several sessions.
-#[derive(Clone, Debug)]
-pub(crate) struct Shared {
-    /// User-space host; `None` for the kernel's TCP.
-    pub(crate) host: Option<Host>,
-    /// Rate limit of each data connection.
-    pub(crate) bytes_per_second: Option<u64>,
-    /// Bytes moved by all sessions.
-    pub(crate) progress: TransferProgress,
-    /// Log of arrivals, if the transfer is measured.
-    pub(crate) arrival_log: Option<Arc<Mutex<ArrivalLog>>>,
-    /// Whether the operations in progress are cancelled.
-    pub(crate) stop: watch::Receiver<bool>,
-    /// Whether the server's replies are printed.
-    pub(crate) is_verbose: Arc<AtomicBool>,
-    /// Registry on which the meters are displayed.
-    pub(crate) registry: Arc<MeterRegistry>,
-    /// Receives messages for the user, each a sentence without its final period.
-    pub(crate) message: fn(&str),
-}
-
 /// Result of a task, with its transferred data.
 #[derive(Debug)]
 pub(crate) struct TaskOutcome {
@@ -75,7 +56,7 @@ pub(crate) struct TaskOutcome {
 }
 
 /// FTP session over one control connection.
-pub(crate) struct FtpClientSession {
+pub(crate) struct Session {
     user: User,
     control: ControlStream,
     engine_context: EngineContext,
@@ -129,7 +110,7 @@ enum SessionEvent {
     AbortTimeout,
 }
 
-impl FtpClientSession {
+impl Session {
     /// Logs in over an established connection.
     ///
     /// # Errors
@@ -244,7 +225,7 @@ impl FtpClientSession {
     }
 }
 
-impl FtpClientSession {
+impl Session {
     /// Processes events until the end of the task or, without a task, of the login.
     async fn drive(&mut self, id: Option<TaskId>) -> Result<Option<Done>, Failure> {
         let mut input = vec![0; READ_BYTES];
@@ -576,5 +557,80 @@ async fn data_event(data: &mut Data) -> SessionEvent {
         Data::Transferring(task, id) => {
             SessionEvent::Transferred(Box::new(task.ended().await), *id)
         }
+    }
+}
+
+/// Maximum duration of a TLS handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A control connection.
+#[derive(Debug)]
+enum ControlStream {
+    /// Plaintext.
+    Plaintext(TcpConnection),
+    /// TLS.
+    Tls(Box<TlsStream<TcpConnection>>),
+    /// The TLS handshake has failed.
+    Failed,
+}
+
+impl ControlStream {
+    /// Reads at least one byte, or none at the end of the stream. Cancel safe.
+    async fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plaintext(connection) => connection.read(room).await,
+            Self::Tls(stream) => stream.read(room).await,
+            Self::Failed => Ok(0),
+        }
+    }
+
+    /// Writes all bytes. The first `urgent` bytes are urgent data, if the transport supports urgent
+    /// data.
+    async fn write(&mut self, bytes: &[u8], urgent: Option<usize>) -> io::Result<()> {
+        match self {
+            Self::Plaintext(TcpConnection::Kernel(stream)) => {
+                let (first, rest) = bytes.split_at_checked(urgent.unwrap_or(0)).unwrap_or_default();
+                if !first.is_empty() {
+                    let send = || Ok(rustix::net::send(&*stream, first, SendFlags::OOB)?);
+                    let sent_bytes = stream.async_io(Interest::WRITABLE, send).await?;
+                    stream.write_all(first.get(sent_bytes..).unwrap_or_default()).await?;
+                }
+                stream.write_all(if first.is_empty() { bytes } else { rest }).await
+            }
+            Self::Plaintext(connection) => connection.write_all(bytes).await,
+            Self::Tls(stream) => {
+                stream.write_all(bytes).await?;
+                stream.flush().await
+            }
+            Self::Failed => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    /// Switches to TLS. Returns the reason for trusting the server, and the fingerprint of the
+    /// server's certificate.
+    async fn start_tls(&mut self, client: &TlsClient) -> Result<(TrustedBy, String), TlsFailure> {
+        let Self::Plaintext(connection) = std::mem::replace(self, Self::Failed) else {
+            return Err(TlsFailure::HandshakeFailed("TLS is already active".to_owned()));
+        };
+        let (configuration, name) = client.parts();
+        let handshake = TlsConnector::from(configuration).connect(name, connection);
+        let connected = timeout(HANDSHAKE_TIMEOUT, handshake).await;
+        let connected =
+            connected.map_err(|_| TlsFailure::HandshakeTimeout(HANDSHAKE_TIMEOUT.as_secs()))?;
+        let stream = connected.map_err(|error| client.refusal(&error))?;
+        let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+        let digest = certificate.map(fingerprint).unwrap_or_default();
+        *self = Self::Tls(Box::new(stream));
+        Ok((client.trust_basis(&digest), digest))
+    }
+
+    /// Ends the stream.
+    async fn close(&mut self) {
+        // Ignored: the connection ends even if the shutdown fails.
+        _ = match self {
+            Self::Plaintext(connection) => connection.shutdown().await,
+            Self::Tls(stream) => stream.shutdown().await,
+            Self::Failed => Ok(()),
+        };
     }
 }

@@ -1,17 +1,16 @@
-//! Data transfers of the client: a thread for each, or for a small file no thread at all.
+//! Data transfers of the client: local ends, progress, and a thread for each transfer, or for a small
+//! file no thread at all.
 //!
 //! The thread blocks in the system calls of its socket, so that parallel transfers use several
 //! processors. A small file or a listing over an unencrypted kernel socket is received in a task of
 //! the session's thread, and a small file is sent at once.
 
 use super::arrival_log::ArrivalLog;
-use super::error::{TransferError, connection_lost, local_error, malformed};
-use super::local_end::{LocalEnd, LocalSink, source};
-use super::transfer_progress::TransferProgress;
+use super::error::{TransferError, connection_lost, limit_exceeded, local_error, malformed};
 use crate::ftp_data::{
     BlockingSocket, Canceller, DataConnection, DataSocket, DataStats, DataTlsStream, DataTransfer,
-    PieceSizes, ReceiveBuffer, Sink, Steps, TransferDriver, TransferFailure, TransferPlan,
-    TransferStats, complete, send_immediately,
+    FileSource, PieceSizes, ReceiveBuffer, Sink, SplicePipe, Steps, TransferDriver,
+    TransferFailure, TransferPlan, TransferStats, complete, send_immediately,
 };
 use crate::pace::RateLimit;
 use crate::recorder::{TICK, of_settled, timed};
@@ -26,13 +25,198 @@ use protocols::ftp::listing::Collector;
 use protocols::ftp::user::DataFailure;
 use records::transfer::Tcp;
 use rustix::net::{Shutdown, shutdown};
-use std::fs::File;
-use std::io::{self, ErrorKind};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+
+/// Local end of a transfer.
+#[derive(Debug)]
+pub enum LocalEnd {
+    /// Writes to a file from offset `at` on, or to a stream without offsets. The transfer ends
+    /// after `stop_after` bytes, if given. More than `max_bytes` bytes are an error and are not
+    /// written.
+    WriteTo {
+        /// The file.
+        file: File,
+        /// Offset of the first byte; by default the position of the file.
+        at: Option<u64>,
+        /// Number of bytes after which the transfer ends.
+        stop_after: Option<u64>,
+        /// Maximum number of bytes; more is an error.
+        max_bytes: Option<u64>,
+    },
+    /// Reads from a file or a stream.
+    ReadFrom(File),
+    /// Appends to memory.
+    Memory(Vec<u8>),
+    /// Parses the entries of a listing as they arrive.
+    Listing(Box<Collector>),
+}
+
+/// Maximum number of bytes of a file received into memory.
+const MEMORY_MAX_BYTES: usize = 256 << 20;
+
+/// Returns the source of an upload that begins at the current position of `file`.
+pub(super) fn source(file: File, encoder: Option<Encoder>) -> FileSource {
+    let metadata = file.metadata().ok().filter(fs::Metadata::is_file);
+    let position = rustix::fs::tell(&file).ok();
+    let expected_bytes =
+        metadata.zip(position).map(|(metadata, at)| metadata.len().saturating_sub(at));
+    FileSource { file, offset: None, expected_bytes, skipped_bytes: 0, encoder }
+}
+
+/// Local end of a download, and the number of bytes that it has received.
+#[derive(Debug)]
+pub(super) struct LocalSink {
+    pub(super) local_end: LocalEnd,
+    file_bytes: u64,
+    has_enough: bool,
+}
+
+impl LocalSink {
+    pub(super) const fn new(local_end: LocalEnd) -> Self {
+        Self { local_end, file_bytes: 0, has_enough: false }
+    }
+}
+
+impl Sink for LocalSink {
+    type Error = TransferError;
+    const DROPS_EXCESS: bool = true;
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), TransferError> {
+        let mut bytes = bytes;
+        match &mut self.local_end {
+            LocalEnd::WriteTo { file, at, stop_after, max_bytes } => {
+                if stop_after.is_none() {
+                    check_limit(*max_bytes, self.file_bytes, bytes.len())?;
+                }
+                if let Some(stop_after) = *stop_after {
+                    let remaining_bytes =
+                        usize::try_from(stop_after - self.file_bytes).unwrap_or(usize::MAX);
+                    bytes = bytes.get(..remaining_bytes).unwrap_or(bytes);
+                    self.has_enough = bytes.len() == remaining_bytes;
+                }
+                match at {
+                    Some(at) => file.write_all_at(bytes, *at + self.file_bytes),
+                    None => file.write_all(bytes),
+                }
+                .map_err(local_error)?;
+            }
+            LocalEnd::Memory(memory) if memory.len() + bytes.len() <= MEMORY_MAX_BYTES => {
+                memory.extend_from_slice(bytes);
+            }
+            LocalEnd::Memory(_) => {
+                let limit_mib = MEMORY_MAX_BYTES >> 20;
+                return Err(limit_exceeded(format!(
+                    "more than {limit_mib} MiB, the limit for a file received into memory"
+                )));
+            }
+            LocalEnd::Listing(listing) => {
+                listing.push(bytes).map_err(|error| limit_exceeded(error.to_string()))?;
+            }
+            LocalEnd::ReadFrom(_) => {}
+        }
+        self.file_bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn takes_pipe(&self) -> bool {
+        matches!(self.local_end, LocalEnd::WriteTo { stop_after: None, .. })
+    }
+
+    fn write_pipe(&mut self, pipe: &mut SplicePipe) -> Result<bool, TransferError> {
+        let LocalEnd::WriteTo { file, at, max_bytes, .. } = &self.local_end else {
+            return Ok(false);
+        };
+        check_limit(*max_bytes, self.file_bytes, pipe.buffered_bytes())?;
+        while pipe.buffered_bytes() > 0 {
+            match pipe.write_to(file, at.map(|at| at + self.file_bytes)) {
+                Ok(0) => return Err(local_error(ErrorKind::WriteZero.into())),
+                Ok(moved) => self.file_bytes += moved as u64,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // The file system does not support `splice`.
+                Err(error) if error.kind() == ErrorKind::InvalidInput => {
+                    let bytes = pipe.take_bytes().map_err(local_error)?;
+                    self.write(&bytes)?;
+                    return Ok(false);
+                }
+                Err(error) => return Err(local_error(error)),
+            }
+        }
+        Ok(true)
+    }
+
+    fn file_bytes(&self) -> u64 {
+        self.file_bytes
+    }
+
+    fn has_enough(&self) -> bool {
+        self.has_enough
+    }
+}
+
+/// Returns an error if `before + count` bytes exceed `max_bytes`.
+fn check_limit(max_bytes: Option<u64>, before: u64, count: usize) -> Result<(), TransferError> {
+    match max_bytes {
+        Some(max_bytes) if before.saturating_add(count as u64) > max_bytes => {
+            Err(limit_exceeded(format!("more than the {max_bytes} bytes that the server reports")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Numbers of moved and of expected bytes of all sessions. Clones share the numbers.
+#[derive(Clone, Debug, Default)]
+pub struct TransferProgress {
+    moved_bytes: Arc<AtomicU64>,
+    expected_bytes: Arc<AtomicU64>,
+}
+
+impl TransferProgress {
+    /// Returns the number of bytes moved so far.
+    pub fn moved_bytes(&self) -> u64 {
+        self.moved_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns the sum of the known file sizes, or `None` if no size is known.
+    pub fn expected_bytes(&self) -> Option<u64> {
+        Some(self.expected_bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
+    }
+
+    /// Sets the sum of the known file sizes.
+    pub fn expect(&self, bytes: u64) {
+        self.expected_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Sets both numbers to zero.
+    pub fn restart(&self) {
+        self.moved_bytes.store(0, Ordering::Relaxed);
+        self.expect(0);
+    }
+
+    /// Adds the size of a file.
+    pub(super) fn expect_more(&self, bytes: u64) {
+        self.expected_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Adds moved bytes.
+    pub(super) fn add(&self, bytes: u64) {
+        self.moved_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Subtracts the bytes of a failed attempt, because the next attempt may send the same bytes
+    /// again.
+    pub(super) fn subtract(&self, bytes: u64) {
+        let subtract = |total: u64| Some(total.saturating_sub(bytes));
+        _ = self.moved_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, subtract);
+    }
+}
 
 /// Maximum size of a file that is moved without a thread. It is sent in one flight.
 const SMALL_BYTES: u64 = 64 * 1024;
@@ -494,136 +678,5 @@ fn error_of(failure: TransferFailure<TransferError>) -> TransferError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::{Read, Seek, SeekFrom, Write};
-    use std::net::{TcpListener, TcpStream};
-
-    /// Returns the two ends of a connection. The first end is registered with the runtime.
-    fn connected_sockets() -> (tokio::net::TcpStream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        client.set_nonblocking(true).unwrap();
-        let peer = listener.accept().unwrap().0;
-        (tokio::net::TcpStream::from_std(client).unwrap(), peer)
-    }
-
-    fn file_of(len: usize) -> File {
-        let fd = rustix::fs::memfd_create("small", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
-        let mut file = File::from(fd);
-        file.write_all(&vec![7; len]).unwrap();
-        file.rewind().unwrap();
-        file
-    }
-
-    fn request(local_end: LocalEnd, rate: Option<u64>) -> TransferRequest {
-        TransferRequest {
-            local_end,
-            representation: Representation::IMAGE,
-            expected_bytes: None,
-            tls: None,
-            pace: RateLimit::new(rate),
-            progress: TransferProgress::default(),
-            arrival_log: None,
-            clock: Monotonic::start(),
-        }
-    }
-
-    fn start(request: TransferRequest, stream: tokio::net::TcpStream) -> Started {
-        request.start(TcpConnection::Kernel(stream)).unwrap()
-    }
-
-    fn running(started: Started) -> DataTask {
-        match started {
-            Started::Running(task) => task,
-            Started::Ended(..) => panic!("the transfer has ended"),
-        }
-    }
-
-    #[tokio::test]
-    async fn a_cancelled_transfer_does_not_drain_buffered_data_at_its_limited_rate() {
-        let (data, mut server) = connected_sockets();
-        // At ten bytes per second the transfer takes more than an hour. All bytes fit into the
-        // kernel's buffers.
-        server.write_all(&[7; 40_000]).unwrap();
-        let local_end = LocalEnd::Memory(Vec::new());
-        let mut task = running(start(request(local_end, Some(10)), data));
-        // Without the shutdown of the connection, which only ends the data.
-        task.cancellation.cancel();
-        let moved = task.ended().await;
-        assert!(moved.result.is_err());
-        assert!(moved.wire_bytes < 40_000, "{}", moved.wire_bytes);
-    }
-
-    #[tokio::test]
-    async fn a_small_file_is_sent_from_its_position_with_the_end_of_the_stream() {
-        let (data, mut server) = connected_sockets();
-        let mut file = file_of(5000);
-        file.seek(SeekFrom::Start(1000)).unwrap();
-        let started = start(request(LocalEnd::ReadFrom(file), None), data);
-        let Started::Ended(moved, Some(_)) = started else { panic!("the transfer needs a thread") };
-        assert_eq!((moved.wire_bytes, moved.file_bytes, moved.is_sending), (4000, 4000, true));
-        let mut received = Vec::new();
-        assert_eq!(server.read_to_end(&mut received).unwrap(), 4000);
-    }
-
-    #[tokio::test]
-    async fn a_large_file_is_sent_by_a_thread() {
-        let (data, mut server) = connected_sockets();
-        let mut task = running(start(request(LocalEnd::ReadFrom(file_of(100_000)), None), data));
-        let received = tokio::task::spawn_blocking(move || {
-            let mut received = Vec::new();
-            server.read_to_end(&mut received).map(|_| received)
-        });
-        let moved = task.ended().await;
-        assert!(moved.result.is_ok());
-        assert_eq!((moved.wire_bytes, moved.file_bytes), (100_000, 100_000));
-        assert_eq!(received.await.unwrap().unwrap(), vec![7; 100_000]);
-    }
-
-    #[tokio::test]
-    async fn a_file_that_became_shorter_is_sent_with_a_reset_instead_of_an_end() {
-        let (data, mut server) = connected_sockets();
-        let (socket, _canceller) = BlockingSocket::new(TcpConnection::Kernel(data)).unwrap();
-        let file = file_of(100_000);
-        let mut source = source(file, None);
-        source.expected_bytes = Some(100_001);
-        let stats = TransferStats::default();
-        let plan = TransferPlan::new(&Representation::IMAGE, false, true, &RateLimit::new(None));
-        let driver = ClientDriver {
-            pace: Mutex::new(RateLimit::new(None)),
-            clock: Monotonic::start(),
-            progress: TransferProgress::default(),
-            arrival_log: None,
-            cancellation: Arc::default(),
-        };
-        let transfer =
-            DataTransfer { driver: &driver, stats: &stats, plan, sizes: PieceSizes::CLIENT };
-        let mut connection = DataConnection::plaintext(socket);
-        let result = complete(transfer.send(&mut connection, source));
-        assert!(matches!(result, Err(TransferFailure::Truncated)));
-        drop(connection);
-        let error = server.read_to_end(&mut Vec::new()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-    }
-
-    #[tokio::test]
-    async fn more_bytes_than_expected_are_received() {
-        let (data, mut server) = connected_sockets();
-        let sender = std::thread::spawn(move || server.write_all(&vec![3; 300_000]).unwrap());
-        let local_end = LocalEnd::Memory(Vec::new());
-        let request = TransferRequest { expected_bytes: Some(10), ..request(local_end, None) };
-        let moved = running(start(request, data)).ended().await;
-        assert!(moved.result.is_ok());
-        assert_eq!((moved.wire_bytes, moved.memory.len()), (300_000, 300_000));
-        sender.join().unwrap();
-    }
-
-    #[tokio::test]
-    async fn a_download_that_waits_for_data_can_be_cancelled() {
-        let (data, _server) = connected_sockets();
-        let mut task = running(start(request(LocalEnd::Memory(Vec::new()), None), data));
-        task.cancel();
-        assert!(task.ended().await.result.is_err());
-    }
-}
+#[path = "data_tests.rs"]
+mod tests;
