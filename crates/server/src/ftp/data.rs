@@ -1,7 +1,8 @@
 //! Data transfers of a session: small files at once, all others in a task of the session's thread.
 //!
-//! The transfer itself is [`transfer::ftp_data`]; this file is its driver, and connects it with the
-//! files and listings of the server.
+//! The transfer itself is [`transfer::ftp_data`]; this file is its driver, and opens the files and
+//! listings of the server for it. The statistics of a transfer are shared with its session, so that
+//! the statistics of an aborted transfer are available too.
 
 use super::control_connection::HANDSHAKE_TIMEOUT;
 use super::data_tls::{DataTlsParameters, MeteredSocket};
@@ -9,31 +10,31 @@ use super::ftp_server::FtpServer;
 use super::listing::{Lister, Progress};
 use super::local_channel::LocalQueue;
 use super::long_work::{self, ListingPiece};
-use super::source::{Payload, converts_words};
-use super::transfer_stats::ServerTransferStats;
 use super::upload::Upload;
+use super::user_files::FileView;
 use crate::metered::{Metered, MeteredStream};
 use carrier::TcpConnection;
 use net::meter::Account;
 use os::clock::{Monotonic, thread_cpu_time};
 use protocols::ftp::data::Encoder;
-use protocols::ftp::server::{FileError, TransferError};
-use protocols::ftp::{Mode, Representation};
-use std::cell::Cell;
+use protocols::ftp::server::{FileError, Opened, Transfer, TransferError, TransferKind};
+use protocols::ftp::{ByteSize, Mode, Representation, Type, WordFormat};
+use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use transfer::ftp_data::{
-    self, DataConnection, DataTransfer, EncodedPiece, FileSource, PieceSizes, Pieces,
-    ReceiveBuffer, Steps, TransferDriver, TransferFailure, TransferPlan,
+    self, DataConnection, DataStats, DataTransfer, EncodedPiece, FileSource, PieceSizes, Pieces,
+    ReceiveBuffer, Steps, TransferDriver, TransferFailure, TransferPlan, TransferStats,
 };
 use transfer::pace::RateLimit;
 
-type Result<T> = std::result::Result<T, TransferError>;
+type Moved<T> = Result<T, TransferFailure<FileError>>;
 
 /// Minimum length of a sent file for which TCP is queried for the time at which the client received
 /// all data. A shorter file is sent in one flight.
@@ -46,6 +47,92 @@ const LISTED_BYTES: usize = 16 * 1024;
 /// Maximum number of directory entries read in the thread that runs all sessions; longer listings
 /// are read in other threads.
 const INLINE_NAMES: usize = 256;
+
+/// Source or target of a transfer.
+#[derive(Debug)]
+pub(super) enum Payload {
+    /// The file is sent from `offset` to `len`.
+    Send { file: File, offset: u64, len: u64 },
+    /// A listing is sent.
+    List(Box<Lister>),
+    /// A file is received.
+    Receive(Upload),
+}
+
+/// Returns whether the file and the wire have different word formats. Offsets (RFC 3659) count
+/// bytes on the wire.
+pub(super) fn converts_words(representation: &Representation) -> bool {
+    let has_words =
+        matches!(representation.data_type, Type::Local(size) if size != ByteSize::OCTET);
+    has_words && representation.word_format != WordFormat::Packed
+}
+
+/// Opens the source or target of a transfer.
+pub(super) fn open(view: &FileView, transfer: &Transfer) -> Result<(Opened, Payload), FileError> {
+    match &transfer.kind {
+        TransferKind::Retrieve => {
+            let (file, len) = view.read(&transfer.path)?;
+            let offset = transfer.offset_bytes;
+            let representation = &transfer.representation;
+            let is_converted = converts_words(representation);
+            if offset > 0 && is_converted && representation.mode != Mode::Stream {
+                return Err(FileError::NotSupported);
+            }
+            // With converted words the number of bytes on the wire is not known yet.
+            if offset > len && !is_converted {
+                return Err(FileError::BeyondEnd);
+            }
+            let size_bytes = representation.passes_through().then(|| len.saturating_sub(offset));
+            Ok((Opened { size_bytes, name: None }, Payload::Send { file, offset, len }))
+        }
+        TransferKind::List { form, pattern, shows_hidden } => {
+            let pattern = pattern.as_ref();
+            let lister = Lister::new(view, &transfer.path, form, pattern, *shows_hidden)?;
+            Ok((Opened::default(), Payload::List(Box::new(lister))))
+        }
+        TransferKind::Mail(_) => Err(FileError::NotSupported),
+        TransferKind::Store | TransferKind::StoreUnique | TransferKind::Append => {
+            if transfer.offset_bytes > 0 && converts_words(&transfer.representation) {
+                return Err(FileError::NotSupported);
+            }
+            let upload = view.write(transfer)?;
+            let last = upload.name().and_then(|name| name.rsplit(|&byte| byte == b'/').next());
+            let opened = Opened { size_bytes: None, name: last.map(<[u8]>::to_vec) };
+            Ok((opened, Payload::Receive(upload)))
+        }
+    }
+}
+
+/// Statistics collected by the task of a transfer.
+#[derive(Debug, Default)]
+pub(super) struct ServerTransferStats {
+    /// Statistics of the data connection.
+    pub(super) transfer: TransferStats,
+    /// Number of names in a listing that could not be sent unchanged.
+    pub(super) unsendable_names: Cell<u64>,
+    /// Connection over which a large file was sent, and the time at which sending began.
+    pub(super) unacknowledged: RefCell<Option<(OwnedFd, Instant)>>,
+}
+
+impl ServerTransferStats {
+    /// Locks the observations of the data connection.
+    pub(super) fn data(&self) -> MutexGuard<'_, DataStats> {
+        self.transfer.data()
+    }
+
+    /// Stores the duration of the commit of an upload, and adds its CPU time.
+    pub(super) fn note_commit(&self, elapsed: Duration, cpu_time: Duration) {
+        let mut data = self.data();
+        data.commit_time = Some(elapsed);
+        data.add_cpu_time(cpu_time);
+    }
+
+    /// Keeps a duplicate of a descriptor, with which the time of arrival is queried later.
+    pub(super) fn await_acknowledgment(&self, stream: &impl AsFd, sending_started_at: Instant) {
+        let duplicate = rustix::io::fcntl_dupfd_cloexec(stream, 0).ok();
+        self.unacknowledged.replace(duplicate.map(|stream| (stream, sending_started_at)));
+    }
+}
 
 /// Data connection before its first transferred byte.
 #[derive(Debug)]
@@ -130,7 +217,7 @@ pub(super) fn receive_available(
     upload: &mut Upload,
     scratch: &mut [u8],
     stats: &ServerTransferStats,
-) -> Result<bool> {
+) -> Result<bool, TransferError> {
     let Some(socket) = stream.kernel() else { return Ok(false) };
     let received =
         ftp_data::receive_immediately(&socket, upload, scratch, SMALL_BYTES, &stats.transfer);
@@ -223,7 +310,7 @@ impl TransferTask {
         stream: Stream,
         parameters: Option<DataTlsParameters>,
         payload: Payload,
-    ) -> Result<Option<Upload>> {
+    ) -> Result<Option<Upload>, TransferError> {
         let socket = stream.into_registered().map_err(|_| TransferError::NoConnection)?;
         let stats = Rc::clone(&self.driver.stats);
         let is_incoming = matches!(payload, Payload::Receive(_));
@@ -252,7 +339,7 @@ impl TransferTask {
         socket: TcpConnection,
         parameters: Option<DataTlsParameters>,
         is_incoming: bool,
-    ) -> Result<DataConnection<MeteredSocket>> {
+    ) -> Result<DataConnection<MeteredSocket>, TransferError> {
         let server = &self.driver.server;
         let Some(parameters) = parameters else {
             let socket = MeteredStream::new(socket, Rc::clone(server), Account::Interrupt);
@@ -278,7 +365,7 @@ impl TransferTask {
         &self,
         connection: &mut DataConnection<MeteredSocket>,
         payload: Payload,
-    ) -> std::result::Result<Option<Upload>, TransferFailure<FileError>> {
+    ) -> Moved<Option<Upload>> {
         let Self { driver, representation, plan, .. } = self;
         let stats = &driver.stats.transfer;
         let transfer = DataTransfer { driver, stats, plan: *plan, sizes: PieceSizes::SERVER };
@@ -302,12 +389,7 @@ impl TransferTask {
         }
     }
 
-    fn source(
-        &self,
-        file: File,
-        offset: u64,
-        len: u64,
-    ) -> std::result::Result<FileSource, TransferFailure<FileError>> {
+    fn source(&self, file: File, offset: u64, len: u64) -> Moved<FileSource> {
         let Self { representation, deflate_level, .. } = self;
         // With converted words, the offset counts bytes of the encoded data.
         let skipped_bytes = if converts_words(representation) { offset } else { 0 };
@@ -321,10 +403,7 @@ impl TransferTask {
     }
 }
 
-fn encoder(
-    representation: &Representation,
-    deflate_level: Option<u8>,
-) -> std::result::Result<Encoder, TransferFailure<FileError>> {
+fn encoder(representation: &Representation, deflate_level: Option<u8>) -> Moved<Encoder> {
     Encoder::new(representation, deflate_level).map_err(|_| TransferFailure::NotSupported)
 }
 
@@ -340,10 +419,7 @@ struct ListingPieces<'a> {
 }
 
 impl<'a> ListingPieces<'a> {
-    fn new(
-        task: &'a TransferTask,
-        lister: Box<Lister>,
-    ) -> std::result::Result<Self, TransferFailure<FileError>> {
+    fn new(task: &'a TransferTask, lister: Box<Lister>) -> Moved<Self> {
         let encoder = encoder(&task.representation, task.deflate_level)?;
         let encodes = task.representation.mode == Mode::Deflate;
         let default_bytes = if encodes { LISTED_BYTES } else { PieceSizes::SERVER.plain };
@@ -358,7 +434,7 @@ impl<'a> ListingPieces<'a> {
     }
 
     /// Reads the next lines. Returns whether more lines follow.
-    async fn read_lines(&mut self) -> std::result::Result<bool, FileError> {
+    async fn read_lines(&mut self) -> Result<bool, FileError> {
         let mut lister = self.lister.take().ok_or(FileError::Local)?;
         let Self { driver, max_bytes, lines, names_left, .. } = self;
         let write = || lister.write(lines, *max_bytes, names_left);
@@ -384,7 +460,7 @@ impl<'a> ListingPieces<'a> {
 impl Pieces for ListingPieces<'_> {
     type Error = TransferFailure<FileError>;
 
-    async fn next(&mut self) -> std::result::Result<EncodedPiece, Self::Error> {
+    async fn next(&mut self) -> Result<EncodedPiece, Self::Error> {
         let began_at = Instant::now();
         let has_more = self.read_lines().await.map_err(TransferFailure::Local)?;
         let read_at = Instant::now();

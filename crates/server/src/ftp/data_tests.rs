@@ -36,7 +36,7 @@ impl Fixture {
         }
     }
 
-    fn receive(&mut self) -> Result<bool> {
+    fn receive(&mut self) -> Result<bool, TransferError> {
         let Self { server, upload, stats, .. } = self;
         receive_available(server, upload, &mut [0; 1000], stats)
     }
