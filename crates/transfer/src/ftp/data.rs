@@ -126,6 +126,10 @@ impl Sink for LocalSink {
         Ok(())
     }
 
+    fn is_file(&self) -> bool {
+        matches!(self.local_end, LocalEnd::WriteTo { .. })
+    }
+
     fn takes_pipe(&self) -> bool {
         matches!(self.local_end, LocalEnd::WriteTo { stop_after: None, .. })
     }

@@ -86,29 +86,37 @@ async fn a_large_file_is_sent_by_a_thread() {
     assert_eq!(received.await.unwrap().unwrap(), vec![7; 100_000]);
 }
 
-#[tokio::test]
-async fn a_file_that_became_shorter_is_sent_with_a_reset_instead_of_an_end() {
+/// Sends 100,000 bytes of a file that should have one more byte. Returns the result, and the error of
+/// the receiver.
+async fn send_shortened_file(is_moved_by_kernel: bool) -> (bool, ErrorKind) {
     let (data, mut server) = connected_sockets();
     let (socket, _canceller) = BlockingSocket::new(TcpConnection::Kernel(data)).unwrap();
-    let file = file_of(100_000);
-    let mut source = source(file, None);
+    let mut source = source(file_of(100_000), None);
     source.expected_bytes = Some(100_001);
-    let stats = TransferStats::default();
-    let plan = TransferPlan::new(&Representation::IMAGE, false, true, &RateLimit::new(None));
+    let pace = RateLimit::new(None);
+    let plan = TransferPlan::new(&Representation::IMAGE, false, is_moved_by_kernel, &pace);
     let driver = ClientDriver {
-        pace: Mutex::new(RateLimit::new(None)),
+        pace: Mutex::new(pace),
         clock: Monotonic::start(),
         progress: TransferProgress::default(),
         arrival_log: None,
         cancellation: Arc::default(),
     };
+    let stats = TransferStats::default();
     let transfer = DataTransfer { driver: &driver, stats: &stats, plan, sizes: PieceSizes::CLIENT };
     let mut connection = DataConnection::plaintext(socket);
     let result = complete(transfer.send(&mut connection, source));
-    assert!(matches!(result, Err(TransferFailure::Truncated)));
     drop(connection);
-    let error = server.read_to_end(&mut Vec::new()).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    let received = server.read_to_end(&mut Vec::new());
+    (matches!(result, Err(TransferFailure::Truncated)), received.unwrap_err().kind())
+}
+
+#[tokio::test]
+async fn a_file_that_became_shorter_is_sent_with_a_reset_instead_of_an_end() {
+    for is_moved_by_kernel in [true, false] {
+        let result = send_shortened_file(is_moved_by_kernel).await;
+        assert_eq!(result, (true, ErrorKind::ConnectionReset));
+    }
 }
 
 #[tokio::test]

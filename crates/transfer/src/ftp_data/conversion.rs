@@ -135,6 +135,8 @@ pub(super) struct FileDecoding<L> {
     pub(super) markers: Vec<(Vec<u8>, u64)>,
     pub(super) conversion_time: Duration,
     pub(super) write_time: Duration,
+    /// Number of writes to the file.
+    pub(super) writes: u64,
 }
 
 impl<L: Sink> FileDecoding<L> {
@@ -154,6 +156,7 @@ impl<L: Sink> FileDecoding<L> {
             markers: Vec::new(),
             conversion_time: Duration::ZERO,
             write_time: Duration::ZERO,
+            writes: 0,
         })
     }
 
@@ -203,6 +206,7 @@ impl<L: Sink> FileDecoding<L> {
         let began_at = Instant::now();
         let result = self.sink.write(&self.content);
         self.write_time += began_at.elapsed();
+        self.writes += u64::from(self.sink.is_file());
         result.map_err(TransferFailure::Local)
     }
 

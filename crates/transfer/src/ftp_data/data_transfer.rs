@@ -164,7 +164,7 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
             let began_at = Instant::now();
             let count = self.driver.charge(Account::Files, || read(&mut source.file, &mut piece));
             add_time(&mut self.stats.data().read_time, began_at.elapsed());
-            self.count_call::<S>();
+            self.count_calls::<S>(1);
             let count = count.map_err(TransferFailure::Read)?;
             if count == 0 {
                 return Ok(sent_bytes);
@@ -225,7 +225,7 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
     }
 
     fn note_piece<S: DataSocket>(&self, piece: &EncodedPiece) {
-        self.count_call::<S>();
+        self.count_calls::<S>(1);
         let mut data = self.stats.data();
         data.counts = piece.counts;
         add_time(&mut data.read_time, piece.read_time);
@@ -241,7 +241,7 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
             let began_at = Instant::now();
             let written = to.write_all(self.driver, piece).await;
             written.map_err(TransferFailure::Connection)?;
-            self.count_call::<S>();
+            self.count_calls::<S>(1);
             if S::BLOCKS && to.tls().is_none() {
                 add_time(&mut self.stats.data().network_wait, began_at.elapsed());
             }
@@ -265,10 +265,10 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
         self.driver.limit_rate(count).await.map_err(TransferFailure::Connection)
     }
 
-    /// Counts a system call. The calls of asynchronous sockets are not all known.
-    fn count_call<S: DataSocket>(&self) {
+    /// Counts system calls. The calls of asynchronous sockets are not all known.
+    fn count_calls<S: DataSocket>(&self, count: u64) {
         if S::BLOCKS {
-            self.stats.data().count_call();
+            self.stats.data().count_calls(count);
         }
     }
 
@@ -332,7 +332,7 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
                 self.stats.note_first_byte(began_at);
                 if written.is_ok() {
                     written = self.driver.charge(Account::Files, || sink.write(wire));
-                    self.count_call::<S>();
+                    self.count_calls::<S>(sink.is_file().into());
                 }
                 write_time += began_at.elapsed();
                 began_at.elapsed()
@@ -370,7 +370,6 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
                 let mut rest = wire;
                 while decoded.is_ok() {
                     decoded = decoding.decode(&mut rest);
-                    self.count_call::<S>();
                     if matches!(decoded, Ok(true)) {
                         break;
                     }
@@ -388,7 +387,7 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
                 decoded = decoding.finish().map(|()| true);
             }
             self.note_moved(count);
-            self.note_decoded(&mut decoding);
+            self.note_decoded::<S, L>(&mut decoding);
             decoded?;
             self.limit_rate(count).await?;
             if count == 0 || decoding.sink.has_enough() {
@@ -397,7 +396,8 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
         }
     }
 
-    fn note_decoded<L: Sink>(&self, decoding: &mut FileDecoding<L>) {
+    fn note_decoded<S: DataSocket, L: Sink>(&self, decoding: &mut FileDecoding<L>) {
+        self.count_calls::<S>(std::mem::take(&mut decoding.writes));
         for (marker, file_bytes) in decoding.markers.drain(..) {
             self.driver.marker_reached(marker, file_bytes);
         }
@@ -467,8 +467,8 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
             let received_at = Instant::now();
             if S::BLOCKS {
                 add_time(&mut self.stats.data().network_wait, received_at - began_at);
-                self.stats.data().count_calls(pipe.take_calls());
             }
+            self.count_calls::<S>(pipe.take_calls());
             if count == 0 {
                 return Ok(true);
             }
@@ -476,9 +476,7 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
             self.note_moved(count);
             let written = self.driver.charge(Account::Files, || sink.write_pipe(&mut pipe));
             add_time(&mut self.stats.data().write_time, received_at.elapsed());
-            if S::BLOCKS {
-                self.stats.data().count_calls(pipe.take_calls());
-            }
+            self.count_calls::<S>(pipe.take_calls());
             self.stats.data().file_bytes = Some(sink.file_bytes());
             let is_supported = written.map_err(TransferFailure::Local)?;
             self.limit_rate(count).await?;

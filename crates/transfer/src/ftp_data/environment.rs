@@ -347,6 +347,11 @@ pub trait Sink: Send + 'static {
     /// Returns the error of the file, or of a limit.
     fn write(&mut self, bytes: &[u8]) -> Result<(), Self::Error>;
 
+    /// Returns whether each write is a system call.
+    fn is_file(&self) -> bool {
+        true
+    }
+
     /// Returns whether the kernel can move bytes from a pipe into the file.
     fn takes_pipe(&self) -> bool {
         true
