@@ -241,6 +241,7 @@ pub(super) struct ServerDriver {
 
 impl TransferDriver for ServerDriver {
     type LocalError = FileError;
+    const TIMES_WAITS: bool = false;
 
     fn charge<T>(&self, account: Account, call: impl FnOnce() -> T) -> T {
         self.server.charge(account, call)

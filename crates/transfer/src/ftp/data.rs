@@ -346,6 +346,7 @@ struct ClientDriver {
 
 impl TransferDriver for ClientDriver {
     type LocalError = TransferError;
+    const TIMES_WAITS: bool = true;
 
     fn count(&self, bytes: usize) {
         let bytes = bytes as u64;

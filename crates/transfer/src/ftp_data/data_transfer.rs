@@ -242,7 +242,7 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
             let written = to.write_all(self.driver, piece).await;
             written.map_err(TransferFailure::Connection)?;
             self.count_calls::<S>(1);
-            if S::BLOCKS && to.tls().is_none() {
+            if D::TIMES_WAITS && to.tls().is_none() {
                 add_time(&mut self.stats.data().network_wait, began_at.elapsed());
             }
             self.count(piece.len()).await?;
@@ -257,11 +257,17 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
     }
 
     fn note_moved(&self, count: usize) {
-        self.stats.add_moved_bytes(count);
-        self.driver.count(count);
+        // The end of the stream is not an arrival of data.
+        if count > 0 {
+            self.stats.add_moved_bytes(count);
+            self.driver.count(count);
+        }
     }
 
     async fn limit_rate(&self, count: usize) -> Moved<(), D> {
+        if count == 0 {
+            return Ok(());
+        }
         self.driver.limit_rate(count).await.map_err(TransferFailure::Connection)
     }
 
@@ -426,11 +432,11 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
         });
         let received = received.await;
         // With TLS one call both waits and decrypts, so the wait alone is not timed.
-        if S::BLOCKS && from.tls().is_none() {
+        if D::TIMES_WAITS && from.tls().is_none() {
             let wait = began_at.elapsed().saturating_sub(processing_time);
             add_time(&mut self.stats.data().network_wait, wait);
-            self.stats.data().count_call();
         }
+        self.count_calls::<S>(1);
         match received {
             // The stream ended without close_notify. If the expected number of bytes has arrived,
             // the file is complete.
@@ -465,7 +471,7 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
                 Some(Ok(count)) => count,
             };
             let received_at = Instant::now();
-            if S::BLOCKS {
+            if D::TIMES_WAITS {
                 add_time(&mut self.stats.data().network_wait, received_at - began_at);
             }
             self.count_calls::<S>(pipe.take_calls());

@@ -204,6 +204,10 @@ pub trait TransferDriver {
     /// Error of the local end.
     type LocalError;
 
+    /// Whether the elapsed time of a call is time for which the transfer has waited for the network,
+    /// because the thread has no other work.
+    const TIMES_WAITS: bool;
+
     /// Runs `call` and charges its time to an account of a meter.
     fn charge<T>(&self, _account: Account, call: impl FnOnce() -> T) -> T {
         call()
@@ -242,8 +246,7 @@ pub trait Steps: Send + 'static {
 
 /// Socket of a data connection. Its calls either block or return `Poll::Pending`.
 pub trait DataSocket: AsyncRead + AsyncWrite + Unpin {
-    /// Whether the calls block. The elapsed time of a call is then the time for which the transfer
-    /// has waited, because the thread has no other work.
+    /// Whether the calls block. All system calls are then known and counted.
     const BLOCKS: bool;
 
     /// Makes one attempt to send the alert of a TLS connection that has failed. Errors are ignored,
