@@ -408,8 +408,8 @@ fn encoder(representation: &Representation, deflate_level: Option<u8>) -> Moved<
     Encoder::new(representation, deflate_level).map_err(|_| TransferFailure::NotSupported)
 }
 
-/// Pieces of a listing. Few lines are read and encoded in the session's thread; a large directory is
-/// read in other threads.
+/// Pieces of a listing. Few lines are read and encoded in the session's thread; a large directory
+/// is read in other threads.
 struct ListingPieces<'a> {
     driver: &'a ServerDriver,
     encoder: Encoder,

@@ -14,7 +14,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
-use transfer::ftp_data::{Sink, SplicePipe};
+use transfer::ftp_data::{FileSink, SplicePipe};
 
 /// Removes temporary files that uploads left in the directories of a root before a crash, and
 /// partial uploads beyond `limits`. Files that cannot be read or removed only use disk space, so
@@ -397,7 +397,7 @@ impl Upload {
     }
 }
 
-impl Sink for Upload {
+impl FileSink for Upload {
     type Error = FileError;
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), FileError> {

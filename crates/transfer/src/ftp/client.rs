@@ -2,7 +2,7 @@
 //! session.
 
 use super::connector::Connector;
-use super::data::{LocalEnd, TransferResult};
+use super::data_task::{LocalEnd, TransferResult};
 use super::error::FtpError;
 use super::listing_audit::Audit;
 use super::session::Session;

@@ -7,7 +7,7 @@
 //! connection counts as permanent: the host or port is wrong, or the server is not running.
 
 use super::arrival_log::ArrivalLog;
-use super::data::TransferProgress;
+use super::data_task::TransferProgress;
 use super::error::FtpError;
 use super::file_options::FtpOptions;
 use crate::recorder::TransferRecorder;
@@ -262,7 +262,8 @@ impl Connector {
     }
 }
 
-/// Runs `work` with a [`Connector`] for the host of `url`. Logs arrivals in `arrival_log`, if given.
+/// Runs `work` with a [`Connector`] for the host of `url`. Logs arrivals in `arrival_log`, if
+/// given.
 ///
 /// # Errors
 ///

@@ -13,7 +13,7 @@
 
 use super::client::FtpClient;
 use super::connector::Connector;
-use super::data::LocalEnd;
+use super::data_task::LocalEnd;
 use super::download::{
     Destination, Download, PART_SUFFIX, begin, is_already_complete, open_parent, resume_part,
 };

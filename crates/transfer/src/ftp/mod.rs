@@ -6,7 +6,7 @@
 //! client          a session that is opened on demand, and again after a loss
 //! connector       the server, the login and the options of all sessions
 //! session         the engine, its control connection, one data connection after the other
-//! data            local ends; a thread for the bytes of one transfer, or none for a small file
+//! data_task       local ends; a thread for the bytes of one transfer, or none for a small file
 //! ```
 //!
 //! A data connection always goes to the host of the control connection, even if a reply contains
@@ -15,7 +15,7 @@
 mod arrival_log;
 mod client;
 mod connector;
-mod data;
+mod data_task;
 mod download;
 mod error;
 mod file_options;
@@ -35,7 +35,7 @@ mod transfer_record;
 pub use arrival_log::ArrivalLog;
 pub use client::FtpClient;
 pub use connector::{ConnectionSettings, Connector, FtpCredentials, Interrupt, run};
-pub use data::{LocalEnd, TransferProgress, TransferResult};
+pub use data_task::{LocalEnd, TransferProgress, TransferResult};
 pub use download::{Destination, Download, PART_SUFFIX};
 pub use error::FtpError;
 pub use file_options::{FileOutcome, FtpOptions, check};

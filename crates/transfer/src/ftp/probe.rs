@@ -8,8 +8,8 @@
 use super::arrival_log::ArrivalLog;
 use super::client::FtpClient;
 use super::connector::{self, ConnectionSettings, Connector, FtpCredentials, Interrupt};
-use super::data::LocalEnd;
-use super::data::TransferResult;
+use super::data_task::LocalEnd;
+use super::data_task::TransferResult;
 use super::error::FtpError;
 use super::remote_path::{join, name_of};
 use super::session_timing::{CommandOffsets, Opening};

@@ -13,7 +13,7 @@
 //! The remote file gets the time of the local file, if the server can set times.
 
 use super::client::FtpClient;
-use super::data::LocalEnd;
+use super::data_task::LocalEnd;
 use super::error::FtpError;
 use super::file_options::{FileOutcome, FtpOptions};
 use super::remote_hash::{compare, compare_prefix};

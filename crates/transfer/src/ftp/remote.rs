@@ -8,7 +8,7 @@
 //! listing is audited ([`Audit`](super::Audit)): the lines that could not be parsed are counted.
 
 use super::client::FtpClient;
-use super::data::{LocalEnd, TransferResult};
+use super::data_task::{LocalEnd, TransferResult};
 use super::error::FtpError;
 use super::remote_path::{is_pattern, join, name_of, split};
 use crate::escaped;

@@ -1,15 +1,15 @@
 //! The open session of a client: the control connection of the protocol engine, and the data
 //! connections, one at a time.
 //!
-//! The engine emits requests, and one loop executes them and waits for the next event. A task with a
-//! data connection ends when the engine has reported the result and the transfer has ended.
+//! The engine emits requests, and one loop executes them and waits for the next event. A task with
+//! a data connection ends when the engine has reported the result and the transfer has ended.
 //!
-//! The control connection is a kernel socket or a stream of the user-space host, in plaintext or with
-//! TLS.
+//! The control connection is a kernel socket or a stream of the user-space host, in plaintext or
+//! with TLS.
 
 use super::connector::Shared;
-use super::data::LocalEnd;
-use super::data::{DataTask, Started, TransferRequest, TransferResult};
+use super::data_task::LocalEnd;
+use super::data_task::{DataTask, Started, TransferRequest, TransferResult};
 use super::session_timing::SessionTiming;
 use crate::ftp_data::Canceller;
 use crate::pace::RateLimit;

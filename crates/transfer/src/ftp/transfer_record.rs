@@ -6,7 +6,7 @@
 
 use super::client::FtpClient;
 use super::connector::Connector;
-use super::data::TransferResult;
+use super::data_task::TransferResult;
 use super::error::FtpError;
 use super::file_options::FileOutcome;
 use super::session_timing::StepTimes;

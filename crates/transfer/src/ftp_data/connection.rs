@@ -1,7 +1,7 @@
 //! A data connection in cleartext or TLS, its sockets, and its end.
 //!
-//! The calls of a blocking socket wait in the thread, so a future that uses nothing else is complete
-//! after one poll ([`complete`]).
+//! The calls of a blocking socket wait in the thread, so a future that uses nothing else is
+//! complete after one poll ([`complete`]).
 
 use super::data_stats::DataStats;
 use super::environment::{DataSocket, TransferDriver};

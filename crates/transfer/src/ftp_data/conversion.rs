@@ -4,7 +4,7 @@
 //! time before any output is sent. A driver that runs many transfers in one thread therefore runs
 //! the steps of a large conversion elsewhere ([`Steps`]).
 
-use super::environment::{EncodedPiece, Sink, Steps, TransferFailure};
+use super::environment::{EncodedPiece, FileSink, Steps, TransferFailure};
 use protocols::ftp::data::{Counts, Decoded, Decoder, Encoder};
 use protocols::ftp::{Mode, Representation};
 use std::fs::File;
@@ -37,8 +37,8 @@ impl FileEncoding {
         Self { file, encoder, read_bytes: piece_bytes, wire_min_bytes, buffers: None }
     }
 
-    /// Encodes `file` in steps of one read each, and keeps the buffers. The file may be a pipe, whose
-    /// bytes are sent as soon as they arrive.
+    /// Encodes `file` in steps of one read each, and keeps the buffers. The file may be a pipe,
+    /// whose bytes are sent as soon as they arrive.
     pub(super) const fn by_reads(file: File, encoder: Encoder, read_bytes: usize) -> Self {
         let buffers = Some((Vec::new(), Vec::new()));
         Self { file, encoder, read_bytes, wire_min_bytes: 0, buffers }
@@ -139,7 +139,7 @@ pub(super) struct FileDecoding<L> {
     pub(super) writes: u64,
 }
 
-impl<L: Sink> FileDecoding<L> {
+impl<L: FileSink> FileDecoding<L> {
     pub(super) fn new(
         representation: &Representation,
         sink: L,
@@ -242,7 +242,7 @@ impl<L: Sink> FileDecoding<L> {
 /// Decodes the kept bytes of a file.
 pub(super) struct DecodeSteps<L>(pub(super) Option<Box<FileDecoding<L>>>);
 
-impl<L: Sink> Steps for DecodeSteps<L> {
+impl<L: FileSink> Steps for DecodeSteps<L> {
     type Output = Result<Box<FileDecoding<L>>, TransferFailure<L::Error>>;
 
     fn step(&mut self) -> Option<Self::Output> {
@@ -265,7 +265,7 @@ mod tests {
     #[derive(Default)]
     struct Memory(Vec<u8>);
 
-    impl Sink for Memory {
+    impl FileSink for Memory {
         type Error = Infallible;
 
         fn write(&mut self, bytes: &[u8]) -> Result<(), Infallible> {

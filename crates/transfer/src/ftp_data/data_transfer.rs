@@ -9,7 +9,7 @@ use super::conversion::{
 };
 use super::data_stats::{TransferStats, add_time};
 use super::environment::{
-    DataSocket, EncodedPiece, FileSource, Mechanism, PieceSizes, Pieces, Room, Sink,
+    DataSocket, EncodedPiece, FileSink, FileSource, Mechanism, PieceSizes, Pieces, Room,
     TransferDriver, TransferFailure, TransferPlan,
 };
 use super::splice_pipe::{SplicePipe, is_unsupported};
@@ -194,8 +194,8 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
         self.move_pieces(to, &mut pieces, source.skipped_bytes).await
     }
 
-    /// Sends all pieces except the first `unsent` bytes of the representation. Returns the number of
-    /// bytes of the file.
+    /// Sends all pieces except the first `unsent` bytes of the representation. Returns the number
+    /// of bytes of the file.
     async fn move_pieces<S: DataSocket>(
         &self,
         to: &mut DataConnection<S>,
@@ -293,7 +293,7 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
     /// # Errors
     ///
     /// Returns the reason of the failure. Dropping the connection then resets it.
-    pub async fn receive<S: DataSocket, L: Sink<Error = D::LocalError>, R: Room>(
+    pub async fn receive<S: DataSocket, L: FileSink<Error = D::LocalError>, R: Room>(
         &self,
         from: &mut DataConnection<S>,
         mut sink: L,
@@ -317,7 +317,7 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
         result
     }
 
-    async fn receive_copy<S: DataSocket, L: Sink<Error = D::LocalError>, R: Room>(
+    async fn receive_copy<S: DataSocket, L: FileSink<Error = D::LocalError>, R: Room>(
         &self,
         from: &mut DataConnection<S>,
         sink: &mut L,
@@ -356,7 +356,7 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
     }
 
     /// Receives a file with conversion of its representation.
-    async fn receive_converted<S: DataSocket, L: Sink<Error = D::LocalError>, R: Room>(
+    async fn receive_converted<S: DataSocket, L: FileSink<Error = D::LocalError>, R: Room>(
         &self,
         from: &mut DataConnection<S>,
         sink: L,
@@ -402,7 +402,7 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
         }
     }
 
-    fn note_decoded<S: DataSocket, L: Sink>(&self, decoding: &mut FileDecoding<L>) {
+    fn note_decoded<S: DataSocket, L: FileSink>(&self, decoding: &mut FileDecoding<L>) {
         self.count_calls::<S>(std::mem::take(&mut decoding.writes));
         for (marker, file_bytes) in decoding.markers.drain(..) {
             self.driver.marker_reached(marker, file_bytes);
@@ -452,7 +452,7 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
 
     /// Receives the rest of the file with `splice`, through a pipe that holds the pages. Returns
     /// false if the kernel cannot move the data; nothing is lost then.
-    async fn receive_by_kernel<S: DataSocket, L: Sink<Error = D::LocalError>>(
+    async fn receive_by_kernel<S: DataSocket, L: FileSink<Error = D::LocalError>>(
         &self,
         from: &DataConnection<S>,
         sink: &mut L,
@@ -494,8 +494,8 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
 }
 
 /// Sends at most `count` bytes of `file`, from `offset` or from its current position, as far as the
-/// socket accepts them without waiting. Returns the number of bytes sent. Errors are ignored, because
-/// they recur when the rest is sent.
+/// socket accepts them without waiting. Returns the number of bytes sent. Errors are ignored,
+/// because they recur when the rest is sent.
 pub fn send_immediately(
     socket: &impl AsFd,
     file: &File,
@@ -520,14 +520,14 @@ pub fn send_immediately(
     sent_bytes
 }
 
-/// Receives data that has already arrived, without waiting for more, until at least `most` bytes have
-/// been received. Returns whether the whole file was received.
+/// Receives data that has already arrived, without waiting for more, until at least `most` bytes
+/// have been received. Returns whether the whole file was received.
 ///
 /// # Errors
 ///
 /// Returns an error if the connection is lost, or if the file accepts no more data. After an error,
 /// closing the connection sends a reset.
-pub fn receive_immediately<L: Sink>(
+pub fn receive_immediately<L: FileSink>(
     socket: &impl AsFd,
     sink: &mut L,
     room: &mut [u8],

@@ -204,8 +204,8 @@ pub trait TransferDriver {
     /// Error of the local end.
     type LocalError;
 
-    /// Whether the elapsed time of a call is time for which the transfer has waited for the network,
-    /// because the thread has no other work.
+    /// Whether the elapsed time of a call is time for which the transfer has waited for the
+    /// network, because the thread has no other work.
     const TIMES_WAITS: bool;
 
     /// Runs `call` and charges its time to an account of a meter.
@@ -334,8 +334,8 @@ pub trait Pieces {
     fn recycle(&mut self, _wire: Vec<u8>) {}
 }
 
-/// Sink of received bytes.
-pub trait Sink: Send + 'static {
+/// FileSink of received bytes.
+pub trait FileSink: Send + 'static {
     /// Error of the sink.
     type Error: Send + 'static;
 
@@ -360,8 +360,8 @@ pub trait Sink: Send + 'static {
         true
     }
 
-    /// Writes all bytes of a pipe. Returns false if the file does not support `splice(2)`; the bytes
-    /// are copied in that case.
+    /// Writes all bytes of a pipe. Returns false if the file does not support `splice(2)`; the
+    /// bytes are copied in that case.
     ///
     /// # Errors
     ///

@@ -17,22 +17,23 @@
 //! The code is asynchronous and exists once. Its environment differs in three places:
 //!
 //! - The *socket* ([`DataSocket`]) blocks or is polled. A future over a blocking socket is complete
-//!   after one poll ([`complete`]), so the client runs it in a thread. The server, and the client for
-//!   a small file, poll the same future on tokio.
-//! - The *driver* ([`TransferDriver`]) waits for the rate limit, counts progress, charges a meter, and
-//!   chooses the thread of a conversion. Deflated data may expand to a thousand times its size, so a
-//!   server that runs all sessions in one thread runs the [`Steps`] of a large conversion elsewhere.
-//! - The *local end* is a [`FileSource`], a [`Sink`], or, for listings, a source of [`Pieces`]. A sink
-//!   enforces its own limits and may need only a part of the file.
+//!   after one poll, so the client runs it in a thread. The server, and the client for a small
+//!   file, poll the same future on tokio.
+//! - The *driver* ([`TransferDriver`]) waits for the rate limit, counts progress, charges a meter,
+//!   and chooses the thread of a conversion. Deflated data may expand to a thousand times its size,
+//!   so a server that runs all sessions in one thread runs the [`Steps`] of a large conversion
+//!   elsewhere.
+//! - The *local end* is a [`FileSource`], a [`FileSink`], or, for listings, a source of [`Pieces`].
+//!   A sink enforces its own limits and may need only a part of the file.
 //!
 //! A small file is moved without a thread or a task, as far as the socket accepts or contains the
 //! data ([`send_immediately`], [`receive_immediately`]). The transfer continues with the rest.
 //!
 //! In stream mode the end of the connection is the end of the file. A [`DataConnection`] therefore
-//! ends in an orderly way only after the whole file: by shutdown, and in TLS by close_notify. In all
-//! other cases, dropping the connection resets it, also if the future is dropped, so that the peer
-//! cannot mistake a truncated file for a complete one. [`TransferStats`] is filled while the transfer
-//! runs and stays valid after an abort.
+//! ends in an orderly way only after the whole file: by shutdown, and in TLS by close_notify. It is
+//! closed if the sink needs no more data. In all other cases, dropping the connection resets it,
+//! also if the future is dropped, so that the peer cannot mistake a truncated file for a complete
+//! one. [`TransferStats`] is filled while the transfer runs and stays valid after an abort.
 //!
 //! ```text
 //! data_transfer  send and receive: kernel, copy, conversion; small files at once
@@ -57,8 +58,8 @@ pub use connection::{DataConnection, reset_on_close};
 pub use data_stats::{DataStats, TransferStats, nanos_between};
 pub use data_transfer::{DataTransfer, ReceiveBuffer, receive_immediately, send_immediately};
 pub use environment::{
-    DataSocket, EncodedPiece, FileSource, PieceSizes, Pieces, Room, Sink, Steps, TransferDriver,
-    TransferFailure, TransferPlan,
+    DataSocket, EncodedPiece, FileSink, FileSource, PieceSizes, Pieces, Room, Steps,
+    TransferDriver, TransferFailure, TransferPlan,
 };
 pub use splice_pipe::SplicePipe;
 pub use tls_stream::DataTlsStream;

@@ -191,8 +191,8 @@ impl<S: DataSocket> DataTlsStream<S> {
         self.socket.shutdown().await
     }
 
-    /// After the end of an upload, reads the remaining records of a server. They contain the tickets
-    /// to resume the TLS session in the next connection.
+    /// After the end of an upload, reads the remaining records of a server. They contain the
+    /// tickets to resume the TLS session in the next connection.
     pub(crate) async fn receive_tickets(&mut self) {
         if self.tickets != Tickets::None {
             return;

@@ -1,5 +1,5 @@
-//! The end of a transfer's data, the completion or withdrawal of an upload, and the log entry and record
-//! of a finished transfer.
+//! The end of a transfer's data, the completion or withdrawal of an upload, and the log entry and
+//! record of a finished transfer.
 //!
 //! After an upload was placed, the end of the control connection shows whether the client has read
 //! the reply: the kernel of a killed client answers the reply with a reset, or sends a reset when

@@ -1,5 +1,5 @@
-//! Data transfers of the client: local ends, progress, and a thread for each transfer, or for a small
-//! file no thread at all.
+//! Data transfers of the client: local ends, progress, and a thread for each transfer, or for a
+//! small file no thread at all.
 //!
 //! The thread blocks in the system calls of its socket, so that parallel transfers use several
 //! processors. A small file or a listing over an unencrypted kernel socket is received in a task of
@@ -9,7 +9,7 @@ use super::arrival_log::ArrivalLog;
 use super::error::{TransferError, connection_lost, limit_exceeded, local_error, malformed};
 use crate::ftp_data::{
     BlockingSocket, Canceller, DataConnection, DataSocket, DataStats, DataTlsStream, DataTransfer,
-    FileSource, PieceSizes, ReceiveBuffer, Sink, SplicePipe, Steps, TransferDriver,
+    FileSink, FileSource, PieceSizes, ReceiveBuffer, SplicePipe, Steps, TransferDriver,
     TransferFailure, TransferPlan, TransferStats, complete, send_immediately,
 };
 use crate::pace::RateLimit;
@@ -85,7 +85,7 @@ impl LocalSink {
     }
 }
 
-impl Sink for LocalSink {
+impl FileSink for LocalSink {
     type Error = TransferError;
     const DROPS_EXCESS: bool = true;
 
@@ -683,5 +683,5 @@ fn error_of(failure: TransferFailure<TransferError>) -> TransferError {
 }
 
 #[cfg(test)]
-#[path = "data_tests.rs"]
+#[path = "data_task_tests.rs"]
 mod tests;

@@ -86,8 +86,8 @@ async fn a_large_file_is_sent_by_a_thread() {
     assert_eq!(received.await.unwrap().unwrap(), vec![7; 100_000]);
 }
 
-/// Sends 100,000 bytes of a file that should have one more byte. Returns the result, and the error of
-/// the receiver.
+/// Sends 100,000 bytes of a file that should have one more byte. Returns the result, and the error
+/// of the receiver.
 async fn send_shortened_file(is_moved_by_kernel: bool) -> (bool, ErrorKind) {
     let (data, mut server) = connected_sockets();
     let (socket, _canceller) = BlockingSocket::new(TcpConnection::Kernel(data)).unwrap();
