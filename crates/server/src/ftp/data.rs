@@ -369,23 +369,24 @@ impl TransferTask {
     ) -> Moved<Option<Upload>> {
         let Self { driver, representation, plan, .. } = self;
         let stats = &driver.stats.transfer;
-        let transfer = DataTransfer { driver, stats, plan: *plan, sizes: PieceSizes::SERVER };
+        let sizes = PieceSizes::SERVER;
+        let mut transfer = DataTransfer { connection, driver, stats, plan: *plan, sizes };
         match payload {
             Payload::Send { file, offset, len } => {
                 let source = self.source(file, offset, len)?;
-                transfer.send(connection, source).await?;
+                transfer.send(source).await?;
                 Ok(None)
             }
             Payload::List(lister) => {
                 let mut pieces = ListingPieces::new(self, lister)?;
-                transfer.send_pieces(connection, &mut pieces).await?;
+                transfer.send_pieces(&mut pieces).await?;
                 Ok(None)
             }
             Payload::Receive(upload) => {
                 let room = &driver.server.scratch;
-                let limit = plan.room_bytes(&PieceSizes::SERVER, None);
+                let limit = plan.room_bytes(&sizes, None);
                 let buffer = ReceiveBuffer { room, limit, expected_bytes: None };
-                transfer.receive(connection, upload, representation, &buffer).await.map(Some)
+                transfer.receive(upload, representation, &buffer).await.map(Some)
             }
         }
     }

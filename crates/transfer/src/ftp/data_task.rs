@@ -534,14 +534,16 @@ impl ClientTransfer {
         let room_bytes = usize::try_from(room_bytes).unwrap_or(1);
         let mut connection = DataConnection::plaintext(socket);
         let moving = async {
-            let transfer =
-                DataTransfer { driver: &driver, stats: &stats, plan, sizes: PieceSizes::CLIENT };
+            let connection = &mut connection;
+            let sizes = PieceSizes::CLIENT;
+            let mut transfer =
+                DataTransfer { connection, driver: &driver, stats: &stats, plan, sizes };
             let room = Mutex::new(vec![0; room_bytes]);
             let buffer = ReceiveBuffer { room: &room, limit: room_bytes, expected_bytes };
             let sink = LocalSink::new(local_end);
             tokio::select! {
                 biased;
-                received = transfer.receive(&mut connection, sink, &representation, &buffer) => {
+                received = transfer.receive(sink, &representation, &buffer) => {
                     received.map_err(error_of)
                 }
                 () = cancelled.notified() => {
@@ -603,23 +605,21 @@ impl ClientTransfer {
         connection: &mut DataConnection<BlockingSocket>,
     ) -> Result<Option<LocalSink>, TransferError> {
         let Self { driver, stats, plan, local_end, representation, expected_bytes } = self;
-        let transfer =
-            DataTransfer { driver: &driver, stats: &stats, plan, sizes: PieceSizes::CLIENT };
+        // With TLS, each record is written as soon as it is decrypted.
+        let is_plaintext = connection.tls().is_none();
+        let sizes = PieceSizes::CLIENT;
+        let mut transfer = DataTransfer { connection, driver: &driver, stats: &stats, plan, sizes };
         let result = match local_end {
             LocalEnd::ReadFrom(file) => match encoder(&representation) {
-                Ok(encoder) => {
-                    transfer.send(connection, source(file, encoder)).await.map(|()| None)
-                }
+                Ok(encoder) => transfer.send(source(file, encoder)).await.map(|()| None),
                 Err(failure) => Err(failure),
             },
             local_end => {
-                let room_bytes = plan.room_bytes(&PieceSizes::CLIENT, expected_bytes);
-                // With TLS, each record is written as soon as it is decrypted.
-                let is_plaintext = connection.tls().is_none();
+                let room_bytes = plan.room_bytes(&sizes, expected_bytes);
                 let room = Mutex::new(vec![0; if is_plaintext { room_bytes } else { 0 }]);
                 let buffer = ReceiveBuffer { room: &room, limit: room_bytes, expected_bytes };
                 let sink = LocalSink::new(local_end);
-                transfer.receive(connection, sink, &representation, &buffer).await.map(Some)
+                transfer.receive(sink, &representation, &buffer).await.map(Some)
             }
         };
         result.map_err(error_of)

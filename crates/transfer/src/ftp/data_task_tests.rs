@@ -103,9 +103,15 @@ async fn send_shortened_file(is_moved_by_kernel: bool) -> (bool, ErrorKind) {
         cancellation: Arc::default(),
     };
     let stats = TransferStats::default();
-    let transfer = DataTransfer { driver: &driver, stats: &stats, plan, sizes: PieceSizes::CLIENT };
     let mut connection = DataConnection::plaintext(socket);
-    let result = complete(transfer.send(&mut connection, source));
+    let mut transfer = DataTransfer {
+        connection: &mut connection,
+        driver: &driver,
+        stats: &stats,
+        plan,
+        sizes: PieceSizes::CLIENT,
+    };
+    let result = complete(transfer.send(source));
     drop(connection);
     let received = server.read_to_end(&mut Vec::new());
     (matches!(result, Err(TransferFailure::Truncated)), received.unwrap_err().kind())

@@ -39,7 +39,9 @@ pub struct ReceiveBuffer<'a, R> {
 
 /// Transfer over one data connection.
 #[derive(Debug)]
-pub struct DataTransfer<'a, D> {
+pub struct DataTransfer<'a, D, S: DataSocket> {
+    /// The data connection. If the transfer fails, dropping the connection resets it.
+    pub connection: &'a mut DataConnection<S>,
     /// Environment of the transfer.
     pub driver: &'a D,
     /// Statistics, which are valid even if the transfer is aborted.
@@ -53,22 +55,18 @@ pub struct DataTransfer<'a, D> {
 type Moved<T, D> = Result<T, TransferFailure<<D as TransferDriver>::LocalError>>;
 
 /// Sending.
-impl<D: TransferDriver> DataTransfer<'_, D> {
+impl<D: TransferDriver, S: DataSocket> DataTransfer<'_, D, S> {
     /// Sends a file and ends the stream.
     ///
     /// # Errors
     ///
     /// Returns the reason of the failure. Dropping the connection then resets it.
-    pub async fn send<S: DataSocket>(
-        &self,
-        to: &mut DataConnection<S>,
-        mut source: FileSource,
-    ) -> Moved<(), D> {
+    pub async fn send(&mut self, mut source: FileSource) -> Moved<(), D> {
         // Sets the count for an empty file, for which no bytes are counted below.
         self.stats.add_file_bytes(0);
         self.stats.note_first_byte(Instant::now());
-        let result = self.send_file(to, &mut source).await;
-        self.end(to, result, source.expected_bytes).await
+        let result = self.send_file(&mut source).await;
+        self.end(result, source.expected_bytes).await
     }
 
     /// Sends all pieces of a source and ends the stream.
@@ -76,63 +74,49 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
     /// # Errors
     ///
     /// Returns the reason of the failure. Dropping the connection then resets it.
-    pub async fn send_pieces<S: DataSocket>(
-        &self,
-        to: &mut DataConnection<S>,
+    pub async fn send_pieces(
+        &mut self,
         pieces: &mut impl Pieces<Error = TransferFailure<D::LocalError>>,
     ) -> Moved<(), D> {
         self.stats.note_first_byte(Instant::now());
-        let result = self.move_pieces(to, pieces, 0).await;
-        self.end(to, result, None).await
+        let result = self.move_pieces(pieces, 0).await;
+        self.end(result, None).await
     }
 
-    async fn end<S: DataSocket>(
-        &self,
-        to: &mut DataConnection<S>,
-        result: Moved<u64, D>,
-        expected_bytes: Option<u64>,
-    ) -> Moved<(), D> {
+    async fn end(&mut self, result: Moved<u64, D>, expected_bytes: Option<u64>) -> Moved<(), D> {
         let result = match result {
             Ok(sent_bytes) if expected_bytes.is_some_and(|expected| sent_bytes < expected) => {
                 Err(TransferFailure::Truncated)
             }
-            Ok(_) => to.finish_sending().await.map_err(TransferFailure::Connection),
+            Ok(_) => self.connection.finish_sending().await.map_err(TransferFailure::Connection),
             Err(failure) => Err(failure),
         };
-        self.observe(to);
+        self.observe();
         result
     }
 
     /// Sends a file. Returns the number of bytes read from the file.
-    async fn send_file<S: DataSocket>(
-        &self,
-        to: &mut DataConnection<S>,
-        source: &mut FileSource,
-    ) -> Moved<u64, D> {
+    async fn send_file(&mut self, source: &mut FileSource) -> Moved<u64, D> {
         if let Some(encoder) = source.encoder.take() {
-            return self.send_converted(to, source, encoder).await;
+            return self.send_converted(source, encoder).await;
         }
         if self.plan.mechanism() == Mechanism::Kernel
-            && let Some(sent_bytes) = self.send_by_kernel(to, source).await?
+            && let Some(sent_bytes) = self.send_by_kernel(source).await?
         {
             return Ok(sent_bytes);
         }
-        self.send_copy(to, source).await
+        self.send_copy(source).await
     }
 
     /// Lets the kernel send a regular file (`sendfile`); `None` if the kernel cannot send the file.
-    async fn send_by_kernel<S: DataSocket>(
-        &self,
-        to: &DataConnection<S>,
-        source: &FileSource,
-    ) -> Moved<Option<u64>, D> {
+    async fn send_by_kernel(&mut self, source: &FileSource) -> Moved<Option<u64>, D> {
         if source.expected_bytes.is_none() {
             return Ok(None);
         }
         let at_most = self.plan.sendfile_bytes(&self.sizes);
         let mut sent_bytes = 0;
         loop {
-            let sent = to.socket().kernel_io(Interest::WRITABLE, |socket| {
+            let sent = self.connection.socket().kernel_io(Interest::WRITABLE, |socket| {
                 self.stats.data().count_call();
                 let mut position = source.offset.map(|offset| offset + sent_bytes);
                 Ok(rustix::fs::sendfile(socket, &source.file, position.as_mut(), at_most)?)
@@ -152,11 +136,7 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
     }
 
     /// Sends a file unchanged, through TLS or the user-space TCP.
-    async fn send_copy<S: DataSocket>(
-        &self,
-        to: &mut DataConnection<S>,
-        source: &mut FileSource,
-    ) -> Moved<u64, D> {
+    async fn send_copy(&mut self, source: &mut FileSource) -> Moved<u64, D> {
         seek(source).map_err(TransferFailure::Read)?;
         let mut sent_bytes = 0;
         let mut piece = vec![0; self.plan.piece_bytes(&self.sizes)];
@@ -164,23 +144,18 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
             let began_at = Instant::now();
             let count = self.driver.charge(Account::Files, || read(&mut source.file, &mut piece));
             add_time(&mut self.stats.data().read_time, began_at.elapsed());
-            self.count_calls::<S>(1);
+            self.count_calls(1);
             let count = count.map_err(TransferFailure::Read)?;
             if count == 0 {
                 return Ok(sent_bytes);
             }
             sent_bytes += count as u64;
             self.stats.add_file_bytes(count);
-            self.send_bytes(to, piece.get(..count).unwrap_or_default()).await?;
+            self.send_bytes(piece.get(..count).unwrap_or_default()).await?;
         }
     }
 
-    async fn send_converted<S: DataSocket>(
-        &self,
-        to: &mut DataConnection<S>,
-        source: &mut FileSource,
-        encoder: Encoder,
-    ) -> Moved<u64, D> {
+    async fn send_converted(&mut self, source: &mut FileSource, encoder: Encoder) -> Moved<u64, D> {
         seek(source).map_err(TransferFailure::Read)?;
         let piece_bytes = self.plan.piece_bytes(&self.sizes);
         let file = source.file.try_clone().map_err(TransferFailure::Read)?;
@@ -191,14 +166,13 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
         let is_short = source.expected_bytes.is_some_and(FileEncoding::is_short);
         let encoding = Some(Box::new(encoding));
         let mut pieces = EncodedFile { driver: self.driver, encoding, is_short };
-        self.move_pieces(to, &mut pieces, source.skipped_bytes).await
+        self.move_pieces(&mut pieces, source.skipped_bytes).await
     }
 
     /// Sends all pieces except the first `unsent` bytes of the representation. Returns the number
     /// of bytes of the file.
-    async fn move_pieces<S: DataSocket>(
-        &self,
-        to: &mut DataConnection<S>,
+    async fn move_pieces(
+        &mut self,
         pieces: &mut impl Pieces<Error = TransferFailure<D::LocalError>>,
         mut unsent: u64,
     ) -> Moved<u64, D> {
@@ -207,13 +181,13 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
             let piece = pieces.next().await?;
             file_bytes += piece.file_bytes as u64;
             self.stats.add_file_bytes(piece.file_bytes);
-            self.note_piece::<S>(&piece);
+            self.note_piece(&piece);
             let skipped_bytes = usize::try_from(unsent).unwrap_or(usize::MAX).min(piece.wire.len());
             unsent -= skipped_bytes as u64;
             if skipped_bytes > 0 {
                 self.limit_rate(skipped_bytes).await?;
             }
-            self.send_bytes(to, piece.wire.get(skipped_bytes..).unwrap_or_default()).await?;
+            self.send_bytes(piece.wire.get(skipped_bytes..).unwrap_or_default()).await?;
             if piece.is_over {
                 return match unsent {
                     0 => Ok(file_bytes),
@@ -224,25 +198,21 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
         }
     }
 
-    fn note_piece<S: DataSocket>(&self, piece: &EncodedPiece) {
-        self.count_calls::<S>(1);
+    fn note_piece(&self, piece: &EncodedPiece) {
+        self.count_calls(1);
         let mut data = self.stats.data();
         data.counts = piece.counts;
         add_time(&mut data.read_time, piece.read_time);
         add_time(&mut data.conversion_time, piece.conversion_time);
     }
 
-    async fn send_bytes<S: DataSocket>(
-        &self,
-        to: &mut DataConnection<S>,
-        wire: &[u8],
-    ) -> Moved<(), D> {
+    async fn send_bytes(&mut self, wire: &[u8]) -> Moved<(), D> {
         for piece in wire.chunks(self.sizes.plain) {
             let began_at = Instant::now();
-            let written = to.write_all(self.driver, piece).await;
+            let written = self.connection.write_all(self.driver, piece).await;
             written.map_err(TransferFailure::Connection)?;
-            self.count_calls::<S>(1);
-            if D::TIMES_WAITS && to.tls().is_none() {
+            self.count_calls(1);
+            if D::TIMES_WAITS && self.connection.tls().is_none() {
                 add_time(&mut self.stats.data().network_wait, began_at.elapsed());
             }
             self.count(piece.len()).await?;
@@ -272,54 +242,52 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
     }
 
     /// Counts system calls. The calls of asynchronous sockets are not all known.
-    fn count_calls<S: DataSocket>(&self, count: u64) {
+    fn count_calls(&self, count: u64) {
         if S::BLOCKS {
             self.stats.data().count_calls(count);
         }
     }
 
-    fn observe<S: DataSocket>(&self, connection: &DataConnection<S>) {
+    fn observe(&self) {
         let mut data = self.stats.data();
         data.ended_at = Some(Instant::now());
-        connection.observe(&mut data);
+        self.connection.observe(&mut data);
     }
 }
 
 /// Receiving.
-impl<D: TransferDriver> DataTransfer<'_, D> {
+impl<D: TransferDriver, S: DataSocket> DataTransfer<'_, D, S> {
     /// Receives a file up to the end of the stream, or until the sink needs no more bytes. Returns
     /// the sink.
     ///
     /// # Errors
     ///
     /// Returns the reason of the failure. Dropping the connection then resets it.
-    pub async fn receive<S: DataSocket, L: FileSink<Error = D::LocalError>, R: Room>(
-        &self,
-        from: &mut DataConnection<S>,
+    pub async fn receive<L: FileSink<Error = D::LocalError>, R: Room>(
+        &mut self,
         mut sink: L,
         representation: &Representation,
         buffer: &ReceiveBuffer<'_, R>,
     ) -> Moved<L, D> {
         let result = match self.plan.mechanism() {
-            Mechanism::Convert => self.receive_converted(from, sink, representation, buffer).await,
+            Mechanism::Convert => self.receive_converted(sink, representation, buffer).await,
             Mechanism::Kernel | Mechanism::Copy => {
-                self.receive_copy(from, &mut sink, buffer).await.map(|()| sink)
+                self.receive_copy(&mut sink, buffer).await.map(|()| sink)
             }
         };
         if let Ok(sink) = &result {
             self.stats.data().file_bytes = Some(sink.file_bytes());
             match sink.has_enough() {
-                true => from.stop_receiving(),
-                false => from.finish_receiving().await,
+                true => self.connection.stop_receiving(),
+                false => self.connection.finish_receiving().await,
             }
         }
-        self.observe(from);
+        self.observe();
         result
     }
 
-    async fn receive_copy<S: DataSocket, L: FileSink<Error = D::LocalError>, R: Room>(
-        &self,
-        from: &mut DataConnection<S>,
+    async fn receive_copy<L: FileSink<Error = D::LocalError>, R: Room>(
+        &mut self,
         sink: &mut L,
         buffer: &ReceiveBuffer<'_, R>,
     ) -> Moved<(), D> {
@@ -327,25 +295,29 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
         loop {
             if self.stats.moved_bytes() >= self.sizes.splice_after
                 && let Some(at_most) = splice_bytes.take_if(|_| sink.takes_pipe())
-                && self.receive_by_kernel(from, sink, at_most).await?
+                && self.receive_by_kernel(sink, at_most).await?
             {
                 return Ok(());
             }
+            let driver = self.driver;
+            let stats = self.stats;
             let mut written = Ok(());
+            let mut writes = 0;
             let mut write_time = Duration::ZERO;
             let write = |wire: &[u8]| {
                 let began_at = Instant::now();
-                self.stats.note_first_byte(began_at);
+                stats.note_first_byte(began_at);
                 if written.is_ok() {
-                    written = self.driver.charge(Account::Files, || sink.write(wire));
-                    self.count_calls::<S>(sink.is_file().into());
+                    written = driver.charge(Account::Files, || sink.write(wire));
+                    writes += u64::from(sink.is_file());
                 }
                 write_time += began_at.elapsed();
                 began_at.elapsed()
             };
-            let count = self.receive_piece(from, buffer, write).await?;
-            add_time(&mut self.stats.data().write_time, write_time);
-            self.stats.data().file_bytes = Some(sink.file_bytes());
+            let count = self.receive_piece(buffer, write).await?;
+            self.count_calls(writes);
+            add_time(&mut stats.data().write_time, write_time);
+            stats.data().file_bytes = Some(sink.file_bytes());
             self.note_moved(count);
             written.map_err(TransferFailure::Local)?;
             self.limit_rate(count).await?;
@@ -356,19 +328,19 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
     }
 
     /// Receives a file with conversion of its representation.
-    async fn receive_converted<S: DataSocket, L: FileSink<Error = D::LocalError>, R: Room>(
-        &self,
-        from: &mut DataConnection<S>,
+    async fn receive_converted<L: FileSink<Error = D::LocalError>, R: Room>(
+        &mut self,
         sink: L,
         representation: &Representation,
         buffer: &ReceiveBuffer<'_, R>,
     ) -> Moved<L, D> {
         let mut decoding = Box::new(FileDecoding::new(representation, sink)?);
         loop {
+            let stats = self.stats;
             let mut decoded = Ok(true);
             let process = |wire: &[u8]| {
                 let began_at = Instant::now();
-                self.stats.note_first_byte(began_at);
+                stats.note_first_byte(began_at);
                 if !S::BLOCKS {
                     decoding.push(wire);
                     return Duration::ZERO;
@@ -382,7 +354,7 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
                 }
                 began_at.elapsed()
             };
-            let count = self.receive_piece(from, buffer, process).await?;
+            let count = self.receive_piece(buffer, process).await?;
             if count > 0 && !S::BLOCKS {
                 let is_short = decoding.is_short();
                 let steps = DecodeSteps(Some(decoding));
@@ -393,7 +365,7 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
                 decoded = decoding.finish().map(|()| true);
             }
             self.note_moved(count);
-            self.note_decoded::<S, L>(&mut decoding);
+            self.note_decoded(&mut decoding);
             decoded?;
             self.limit_rate(count).await?;
             if count == 0 || decoding.sink.has_enough() {
@@ -402,8 +374,8 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
         }
     }
 
-    fn note_decoded<S: DataSocket, L: FileSink>(&self, decoding: &mut FileDecoding<L>) {
-        self.count_calls::<S>(std::mem::take(&mut decoding.writes));
+    fn note_decoded<L: FileSink>(&self, decoding: &mut FileDecoding<L>) {
+        self.count_calls(std::mem::take(&mut decoding.writes));
         for (marker, file_bytes) in decoding.markers.drain(..) {
             self.driver.marker_reached(marker, file_bytes);
         }
@@ -416,27 +388,27 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
 
     /// Waits for data and passes the data to `each`, which returns the time that it has taken.
     /// Returns the number of bytes; 0 at the end of the stream.
-    async fn receive_piece<S: DataSocket, R: Room>(
-        &self,
-        from: &mut DataConnection<S>,
+    async fn receive_piece<R: Room>(
+        &mut self,
         buffer: &ReceiveBuffer<'_, R>,
         mut each: impl FnMut(&[u8]) -> Duration,
     ) -> Moved<usize, D> {
         let began_at = Instant::now();
         let mut processing_time = Duration::ZERO;
         let mut each = |wire: &[u8]| processing_time += each(wire);
+        let Self { connection, driver, .. } = &mut *self;
         let received = poll_fn(|context| {
             buffer.room.borrow(|room| {
-                from.poll_receive(context, self.driver, (room, buffer.limit), &mut each)
+                connection.poll_receive(context, *driver, (room, buffer.limit), &mut each)
             })
         });
         let received = received.await;
         // With TLS one call both waits and decrypts, so the wait alone is not timed.
-        if D::TIMES_WAITS && from.tls().is_none() {
+        if D::TIMES_WAITS && self.connection.tls().is_none() {
             let wait = began_at.elapsed().saturating_sub(processing_time);
             add_time(&mut self.stats.data().network_wait, wait);
         }
-        self.count_calls::<S>(1);
+        self.count_calls(1);
         match received {
             // The stream ended without close_notify. If the expected number of bytes has arrived,
             // the file is complete.
@@ -452,16 +424,15 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
 
     /// Receives the rest of the file with `splice`, through a pipe that holds the pages. Returns
     /// false if the kernel cannot move the data; nothing is lost then.
-    async fn receive_by_kernel<S: DataSocket, L: FileSink<Error = D::LocalError>>(
-        &self,
-        from: &DataConnection<S>,
+    async fn receive_by_kernel<L: FileSink<Error = D::LocalError>>(
+        &mut self,
         sink: &mut L,
         at_most: usize,
     ) -> Moved<bool, D> {
         let Ok(mut pipe) = SplicePipe::new() else { return Ok(false) };
         loop {
             let began_at = Instant::now();
-            let received = from.socket().kernel_io(Interest::READABLE, |socket| {
+            let received = self.connection.socket().kernel_io(Interest::READABLE, |socket| {
                 Ok(pipe.fill(&socket, at_most, S::BLOCKS)?)
             });
             let count = match received.await {
@@ -474,7 +445,7 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
             if D::TIMES_WAITS {
                 add_time(&mut self.stats.data().network_wait, received_at - began_at);
             }
-            self.count_calls::<S>(pipe.take_calls());
+            self.count_calls(pipe.take_calls());
             if count == 0 {
                 return Ok(true);
             }
@@ -482,7 +453,7 @@ impl<D: TransferDriver> DataTransfer<'_, D> {
             self.note_moved(count);
             let written = self.driver.charge(Account::Files, || sink.write_pipe(&mut pipe));
             add_time(&mut self.stats.data().write_time, received_at.elapsed());
-            self.count_calls::<S>(pipe.take_calls());
+            self.count_calls(pipe.take_calls());
             self.stats.data().file_bytes = Some(sink.file_bytes());
             let is_supported = written.map_err(TransferFailure::Local)?;
             self.limit_rate(count).await?;
