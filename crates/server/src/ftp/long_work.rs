@@ -18,6 +18,7 @@ use protocols::ftp::{HashAlgorithm, Range, Representation, Right, VirtualPath};
 use std::fs::File;
 use std::io::Read;
 use std::net::IpAddr;
+use transfer::ftp_data::Steps;
 
 /// Maximum number of file bytes that one step reads.
 const STEP_BYTES: u64 = 4 << 20;
@@ -27,14 +28,6 @@ const PIECE_BYTES: usize = 256 * 1024;
 const STEP_NAMES: usize = 10_000;
 /// Maximum number of lines in a reply to STAT. Our choice.
 const LINES_MAX: usize = 2_000;
-
-/// Operation that runs in steps.
-pub(super) trait Steps: Send + 'static {
-    type Output: Send + 'static;
-
-    /// Runs the next step. Returns the result when the operation is complete.
-    fn step(&mut self) -> Option<Self::Output>;
-}
 
 /// Runs all steps of `work` for the client at `source`. Returns `None` if the queue is full.
 pub(super) async fn run<W: Steps>(

@@ -6,7 +6,7 @@
 //! operations run in tasks that send a [`TaskResult`].
 
 use super::control_connection::ControlConnection;
-use super::data::{Marker, Stream};
+use super::data::{Marker, Payload, ServerTransferStats, Stream};
 use super::default_tls::{DefaultTls, TlsOptions};
 use super::ftp_log::FtpEvent;
 use super::ftp_server::FtpServer;
@@ -16,9 +16,7 @@ use super::logged_in_user::{self, LoggedInUser, LoginOutcome};
 use super::long_work::{self, LongOperation};
 use super::mail::{Sender, Spool};
 use super::passive::{PassiveListener, PortShare};
-use super::source::Payload;
 use super::tickets;
-use super::transfer_stats::ServerTransferStats;
 use super::upload::Upload;
 use super::virtual_host::{self, TlsName, VirtualHosts};
 use crate::metered::Metered;
@@ -40,9 +38,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use transfer::recorder::{Record, RecordedSession};
 
-mod data_connection;
 mod ending;
-mod finished_transfer;
 mod transfer_start;
 
 /// Maximum number of queued task results: one for each concurrent task, and one late result.

@@ -14,7 +14,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
-use transfer::ftp_data::SplicePipe;
+use transfer::ftp_data::{FileSink, SplicePipe};
 
 /// Removes temporary files that uploads left in the directories of a root before a crash, and
 /// partial uploads beyond `limits`. Files that cannot be read or removed only use disk space, so
@@ -213,16 +213,6 @@ impl Upload {
         write_result
     }
 
-    /// Appends all bytes of a pipe.
-    pub(super) fn write_from(&mut self, splice_pipe: &mut SplicePipe) -> Result<(), FileError> {
-        let count = splice_pipe.buffered_bytes();
-        self.charge(count as u64)?;
-        let Some(atomic_file) = &self.atomic_file else { return Err(FileError::Local) };
-        let result = atomic_file.fill(|file| splice_pipe.drain_to(file));
-        let write_result = result.map_err(|error| file_error(&error));
-        self.note_received(count, write_result)
-    }
-
     /// Copies the first `len` bytes of the file `name`. Later writes continue after the copied
     /// bytes.
     pub(super) fn continue_from(
@@ -294,11 +284,6 @@ impl Upload {
     /// Returns the current length of the file in bytes.
     pub(super) const fn len_bytes(&self) -> u64 {
         self.len_bytes
-    }
-
-    /// Returns the number of bytes received on the connection.
-    pub(super) const fn received_bytes(&self) -> u64 {
-        self.received_bytes
     }
 
     /// Excludes the bytes written so far from the count of received bytes.
@@ -409,6 +394,35 @@ impl Upload {
             atomic_file.sync_name().map_err(to_file_error)?;
         }
         Ok(Ok(replaced_bytes))
+    }
+}
+
+impl FileSink for Upload {
+    type Error = FileError;
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), FileError> {
+        Self::write(self, bytes)
+    }
+
+    fn write_pipe(&mut self, pipe: &mut SplicePipe) -> Result<bool, FileError> {
+        let count = pipe.buffered_bytes();
+        self.charge(count as u64)?;
+        let Some(atomic_file) = &self.atomic_file else { return Err(FileError::Local) };
+        let result = atomic_file.fill(|file| pipe.drain_to(file));
+        let write_result = result.map_err(|error| file_error(&error));
+        self.note_received(count, write_result).map(|()| true)
+    }
+
+    fn file_bytes(&self) -> u64 {
+        self.received_bytes
+    }
+
+    fn len_bytes(&self) -> u64 {
+        self.len_bytes
+    }
+
+    fn discard(&mut self) {
+        self.mark_unusable();
     }
 }
 

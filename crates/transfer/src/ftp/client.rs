@@ -1,26 +1,29 @@
 //! FTP client that opens its session on demand, and opens a new session after the loss of a
 //! session.
 
-use super::client_session::FtpClientSession;
 use super::connector::Connector;
+use super::data_task::{LocalEnd, TransferResult};
 use super::error::FtpError;
 use super::listing_audit::Audit;
-use super::local_end::LocalEnd;
-use super::remote_path::name_of;
-use super::transfer_result::TransferResult;
+use super::session::Session;
+use super::session_timing::{Opening, SessionTiming};
 use crate::escaped;
 use crate::recorder::Record;
-use protocols::ftp::listing::{Collector, Dialect, UnknownLines};
-use protocols::ftp::user::{Done, FailureReason, ListKind, Task};
-use protocols::ftp::{Name, Timestamp};
-use std::sync::Arc;
-use std::time::SystemTime;
+use carrier::{self, TcpConnection, TlsFailure, Trust, TrustedBy};
+use protocols::ftp::Name;
+use protocols::ftp::listing::UnknownLines;
+use protocols::ftp::user::{DataStyle, Done, FailureReason, Task, TlsUse, UserSettings};
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
+use tokio::time::timeout;
 
 /// FTP client that opens its session on demand.
 pub struct FtpClient {
     /// Server and login from which sessions are opened.
     pub(crate) connector: Arc<Connector>,
-    session: Option<FtpClientSession>,
+    session: Option<Session>,
     /// Number of sessions opened so far.
     sessions: u64,
     /// Working directory of each session, if it differs from the directory after the login.
@@ -67,8 +70,8 @@ impl FtpClient {
     }
 
     /// Returns the open session, or opens a new session.
-    async fn session(&mut self) -> Result<&mut FtpClientSession, FtpError> {
-        if self.session.as_ref().is_none_or(FtpClientSession::is_closed) {
+    async fn session(&mut self) -> Result<&mut Session, FtpError> {
+        if self.session.as_ref().is_none_or(Session::is_closed) {
             // Some servers accept one session per client, so the connection of the old session is
             // closed before a new session is opened.
             self.session = None;
@@ -106,7 +109,7 @@ impl FtpClient {
     }
 
     /// Returns the current session, if a session is open.
-    pub(crate) fn open_session(&mut self) -> Option<&mut FtpClientSession> {
+    pub(crate) fn open_session(&mut self) -> Option<&mut Session> {
         self.session.as_mut()
     }
 
@@ -163,116 +166,6 @@ impl FtpClient {
         }
     }
 
-    /// Changes to a directory, lists it without an argument, and changes back to the working
-    /// directory. As an argument, the name of the directory might be expanded by the server like a
-    /// pattern. If the change back fails, the session ends.
-    async fn list_by_changing_directory(
-        &mut self,
-        context: &str,
-        kind: ListKind,
-        name: Name,
-        local_end: LocalEnd,
-    ) -> (Result<Done, FtpError>, Option<TransferResult>) {
-        let previous_directory = self.working_directory(context).await;
-        let session_number = self.session_number();
-        if let (Err(error), _) = self.run_once(context, Task::ChangeDirectory(name), None).await {
-            return (Err(error), None);
-        }
-        if session_number.is_none() || self.session_number() != session_number {
-            // The session was replaced, and the new session is in a different working directory.
-            self.close_session().await;
-            let sentence = "the control connection was lost before the listing".to_owned();
-            return (Err(FtpError::NoConnection(sentence)), None);
-        }
-        let result = self.run_once(context, Task::List(kind, None), Some(local_end)).await;
-        let is_same = self.session_number() == session_number;
-        if is_same {
-            self.return_to(context, previous_directory).await;
-        }
-        result
-    }
-
-    /// Changes to a directory and back, to verify that the directory exists and is readable. Some
-    /// servers list a file, or a missing or unreadable directory, as an empty directory, but refuse
-    /// to change to that path.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the server refuses to change to the directory, or if the session is
-    /// lost.
-    pub(crate) async fn check_directory(&mut self, path: &[u8]) -> Result<(), FtpError> {
-        let context = format!("cannot change to '{}'", escaped(path));
-        self.ready().await?;
-        let before = self.working_directory(&context).await;
-        self.run(&context, Task::ChangeDirectory(name_of(path)?)).await?;
-        self.return_to(&context, before).await;
-        Ok(())
-    }
-
-    async fn working_directory(&mut self, context: &str) -> Option<Name> {
-        let result = self.run_once(context, Task::WorkingDirectory, None).await.0;
-        Name::new(result.ok()?.reply.quoted_name()?).ok()
-    }
-
-    /// Changes back to `directory`. If that fails, the session ends.
-    async fn return_to(&mut self, context: &str, directory: Option<Name>) {
-        let result = match directory {
-            Some(before) => {
-                let changed = self.run_once(context, Task::ChangeDirectory(before), None).await;
-                changed.0.is_ok()
-            }
-            None => false,
-        };
-        if !result {
-            self.close_session().await;
-        }
-    }
-
-    /// Fetches a listing of at most `entries_max` entries, and parses the listing as it arrives.
-    pub(crate) async fn fetch_listing(
-        &mut self,
-        context: &str,
-        kind: ListKind,
-        name: Option<Name>,
-        entries_max: usize,
-    ) -> Result<(Done, Collector), FtpError> {
-        let dialect = match kind {
-            ListKind::Facts => Dialect::Facts,
-            ListKind::Long | ListKind::LongWithHidden => Dialect::Long,
-            ListKind::Names => Dialect::Names,
-        };
-        let mut attempt = 0;
-        loop {
-            attempt += 1;
-            let local_end =
-                LocalEnd::Listing(Box::new(Collector::new(dialect, now(), entries_max)));
-            let pattern =
-                name.clone().filter(|name| kind != ListKind::Facts && may_be_expanded(name));
-            let (result, moved) = match pattern {
-                Some(name) => self.list_by_changing_directory(context, kind, name, local_end).await,
-                None => {
-                    self.run_once(context, Task::List(kind, name.clone()), Some(local_end)).await
-                }
-            };
-            let listing = moved.and_then(|moved| moved.listing);
-            match result {
-                Ok(done) => {
-                    // If the server opened no data connection, the listing is empty.
-                    let mut listing = listing.map_or_else(
-                        || Collector::new(dialect, now(), entries_max),
-                        |listing| *listing,
-                    );
-                    listing.finish().map_err(|error| FtpError::NotFound(error.to_string()))?;
-                    return Ok((done, listing));
-                }
-                Err(error) if !self.connector.wait_before_retry(attempt, &error).await => {
-                    return Err(error);
-                }
-                Err(_) => {}
-            }
-        }
-    }
-
     /// Returns whether the server advertises a feature. The session must be open.
     pub fn advertises(&self, feature: &str) -> bool {
         self.session.as_ref().is_some_and(|session| session.features.has(feature))
@@ -281,7 +174,7 @@ impl FtpClient {
     /// Returns whether the server may support a feature: the server advertises this feature, or no
     /// features at all.
     pub(crate) fn may_support(&self, feature: &str) -> bool {
-        let has_no_features = |session: &FtpClientSession| session.features.is_empty();
+        let has_no_features = |session: &Session| session.features.is_empty();
         self.session.as_ref().is_some_and(has_no_features) || self.advertises(feature)
     }
 
@@ -298,16 +191,113 @@ impl FtpClient {
     }
 }
 
-/// Returns whether `name` looks like a pattern, an option or several words. A server that passes
-/// the argument of LIST or NLST to a shell or to `ls` may then list another file or directory.
-fn may_be_expanded(name: &Name) -> bool {
-    let name = name.as_bytes();
-    let is_special = |byte: &u8| byte.is_ascii_whitespace() || b"*?[]{}~\\'\"$`".contains(byte);
-    name.starts_with(b"-") || name.iter().any(is_special)
-}
+/// Opening of sessions.
+impl Connector {
+    /// Opens a session.
+    pub(crate) async fn open(&self) -> Result<Session, FtpError> {
+        tokio::select! {
+            opened = self.connect() => opened,
+            () = self.cancelled() => Err(FtpError::Stopped),
+        }
+    }
 
-/// Returns the wall-clock time in seconds.
-fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Timestamp { seconds: i64::try_from(since.as_secs()).unwrap_or(0), nanos: 0 }
+    async fn connect(&self) -> Result<Session, FtpError> {
+        let began = Instant::now();
+        let connection = match &self.shared.host {
+            None => {
+                let connected = carrier::connect(&self.addresses, self.timeout).await?;
+                let stream =
+                    connected.map_err(|(outcome, at)| self.connection_error(outcome, at))?;
+                stream.set_nodelay(true).map_err(anyhow::Error::new)?;
+                TcpConnection::Kernel(stream)
+            }
+            Some(host) => self.connect_userspace(host).await?,
+        };
+        self.was_reached.store(true, Ordering::Relaxed);
+        let tls = self.trust.as_ref().map(Trust::client).transpose().map_err(FtpError::Tls)?;
+        let is_first_use = self.trust.as_ref().is_some_and(|trust| !trust.is_known());
+        let quirks = *self.quirks.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_active = self.is_active.load(Ordering::Relaxed);
+        let data_style = if is_active { DataStyle::Active } else { DataStyle::Passive };
+        let settings = UserSettings { quirks, data_style, ..self.settings.clone() };
+        let mut timing = SessionTiming::new(self.recorder.session());
+        timing.opening = Opening {
+            resolve: Some(self.resolve_time),
+            connect: Some(began.elapsed()),
+            ..Opening::default()
+        };
+        let is_agreed = settings.tls != TlsUse::Implicit;
+        let opening = Session::open(connection, settings, tls, self.shared.clone(), timing);
+        let (mut session, logged_in) = opening.await?;
+        self.learn(&session);
+        if let Err(failure) = logged_in {
+            return Err(match (session.refusal.take(), &failure.why) {
+                (Some(refusal @ TlsFailure::HandshakeFailed(_)), _) if is_agreed => {
+                    FtpError::TlsAgreed(refusal)
+                }
+                (Some(refusal), _) => FtpError::Tls(refusal),
+                (None, FailureReason::Aborted) => FtpError::Stopped,
+                _ => {
+                    let context = format!("cannot log in to {}", self.target);
+                    FtpError::Step { context, failure, error: None }
+                }
+            });
+        }
+        if is_first_use && !self.is_quiet {
+            self.report_new_certificate(&session);
+        }
+        Ok(session)
+    }
+
+    /// Stores the properties of the server that a session has learned, for the next session.
+    pub(super) fn learn(&self, session: &Session) {
+        *self.quirks.lock().unwrap_or_else(PoisonError::into_inner) = session.quirks();
+    }
+
+    async fn connect_userspace(&self, host: &os::host::Host) -> Result<TcpConnection, FtpError> {
+        let mut last_error = None;
+        for address in &self.addresses {
+            let connecting = async {
+                host.addressed(address.ip()).await?;
+                host.connect(*address).await
+            };
+            let outcome = match timeout(self.timeout, connecting).await {
+                Ok(Ok(stream)) => return Ok(TcpConnection::Userspace(stream)),
+                Ok(Err(error)) => carrier::outcome_of(error)?,
+                Err(_) => carrier::Outcome::TimedOut,
+            };
+            last_error.get_or_insert((outcome, *address));
+        }
+        let (outcome, address) =
+            last_error.ok_or_else(|| anyhow::anyhow!("no address to connect to"))?;
+        Err(self.connection_error(outcome, address))
+    }
+
+    fn connection_error(&self, outcome: carrier::Outcome, address: SocketAddr) -> FtpError {
+        let other_addresses = self.addresses.len().saturating_sub(1);
+        let sentence = outcome.failure(false, address, other_addresses, self.timeout.as_secs());
+        let sentence = sentence.unwrap_or_else(|| format!("{address} closed the connection"));
+        if outcome == carrier::Outcome::Refused && !self.was_reached.load(Ordering::Relaxed) {
+            return FtpError::NotFound(sentence);
+        }
+        FtpError::NoConnection(sentence)
+    }
+
+    fn report_new_certificate(&self, session: &Session) {
+        match &session.trusted_by {
+            Some((TrustedBy::FirstUse, fingerprint)) => {
+                (self.shared.message)(&format!(
+                    "new certificate of {}, saved to known_hosts: SHA-256 {fingerprint}",
+                    self.target
+                ));
+            }
+            Some((TrustedBy::FirstUseNotPinned(why), fingerprint)) => {
+                (self.shared.message)(&format!(
+                    "new certificate of {}, not saved ({why}): SHA-256 {fingerprint}",
+                    self.target
+                ));
+            }
+            _ => {}
+        }
+    }
 }

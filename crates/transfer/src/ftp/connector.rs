@@ -1,25 +1,87 @@
-//! Server, login and options from which sessions are opened.
+//! Connector: the server, the login and the options of all sessions, and the runtime in which they
+//! run.
 //!
 //! Transient failures are retried: four attempts by default, with delays of one, two and four
 //! seconds. Insufficient storage on the server is retried only if the user gives a number of
 //! attempts. Permanent failures are returned at once. Until a connection has succeeded, a refused
 //! connection counts as permanent: the host or port is wrong, or the server is not running.
 
-use super::client_session::{FtpClientSession, Shared};
+use super::arrival_log::ArrivalLog;
+use super::data_task::TransferProgress;
 use super::error::FtpError;
 use super::file_options::FtpOptions;
-use super::session_timing::{Opening, SessionTiming};
-use super::transfer_progress::TransferProgress;
 use crate::recorder::TransferRecorder;
-use carrier::{self, HostTarget, TcpConnection, TlsFailure, Trust, TrustedBy};
-use protocols::ftp::user::{DataStyle, FailureReason, ServerQuirks, TlsUse, UserSettings};
+use crate::url::{Url, UrlScheme};
+use anyhow::Result;
+use carrier::meters::{self, MeterRegistry};
+use carrier::{self, AddressFamilies, HostTarget, Route, Trust};
+use os::host::Host;
+use protocols::ftp::user::{ServerQuirks, TlsUse, UserSettings};
+use protocols::ftp::{Name, Secret};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
+
+/// Maximum number of connections of the user-space host: control and data of each session.
+const CONNECTIONS_MAX: usize = 160;
+/// Default number of attempts.
+const DEFAULT_ATTEMPTS: u32 = 4;
+
+/// Credentials for one login.
+#[derive(Clone, Debug)]
+pub struct FtpCredentials {
+    /// User name.
+    pub user: Name,
+    /// Password.
+    pub password: Secret,
+    /// Account, if the server requests one.
+    pub account: Option<Secret>,
+}
+
+/// How the sessions connect and log in.
+#[derive(Clone, Debug)]
+pub struct ConnectionSettings {
+    /// Route to the server.
+    pub via: Route,
+    /// Allowed address families.
+    pub families: AddressFamilies,
+    /// Timeout in seconds for the connection, for each reply and for a stalled transfer.
+    pub timeout_s: u32,
+    /// Number of attempts per operation; if given, insufficient storage on the server is retried
+    /// too.
+    pub attempts: Option<u32>,
+    /// Credentials of the login.
+    pub credentials: FtpCredentials,
+    /// Whether the server opens the data connections (active mode).
+    pub is_active: bool,
+    /// File of trusted certificate authorities (PEM).
+    pub ca: Option<PathBuf>,
+    /// Whether transfers are recorded.
+    pub is_recording: bool,
+    /// Whether only errors are reported.
+    pub is_quiet: bool,
+    /// Whether the replies of the server are reported.
+    pub is_verbose: bool,
+    /// Rate limit of each data connection, in bytes per second.
+    pub bytes_per_second: Option<u64>,
+    /// Receives messages for the user, each a sentence without its final period.
+    pub message: fn(&str),
+}
+
+/// Scope of an interrupt (SIGINT).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interrupt {
+    /// An interrupt cancels the whole command.
+    CancelsCommand,
+    /// An interrupt cancels the operation in progress.
+    CancelsOperation,
+}
 
 /// Delay before the second attempt. Each further delay is twice as long.
 const FIRST_RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -56,6 +118,27 @@ impl CancellationToken {
         }
         !is_final
     }
+}
+
+/// State shared by several sessions.
+#[derive(Clone, Debug)]
+pub(crate) struct Shared {
+    /// User-space host; `None` for the kernel's TCP.
+    pub(crate) host: Option<Host>,
+    /// Rate limit of each data connection.
+    pub(crate) bytes_per_second: Option<u64>,
+    /// Bytes moved by all sessions.
+    pub(crate) progress: TransferProgress,
+    /// Log of arrivals, if the transfer is measured.
+    pub(crate) arrival_log: Option<Arc<Mutex<ArrivalLog>>>,
+    /// Whether the operations in progress are cancelled.
+    pub(crate) stop: watch::Receiver<bool>,
+    /// Whether the server's replies are printed.
+    pub(crate) is_verbose: Arc<AtomicBool>,
+    /// Registry on which the meters are displayed.
+    pub(crate) registry: Arc<MeterRegistry>,
+    /// Receives messages for the user, each a sentence without its final period.
+    pub(crate) message: fn(&str),
 }
 
 /// Server, login and options from which sessions are opened.
@@ -142,115 +225,6 @@ impl Connector {
         self.cancellation.clear()
     }
 
-    /// Opens a session.
-    pub(crate) async fn open(&self) -> Result<FtpClientSession, FtpError> {
-        tokio::select! {
-            opened = self.connect() => opened,
-            () = self.cancelled() => Err(FtpError::Stopped),
-        }
-    }
-
-    async fn connect(&self) -> Result<FtpClientSession, FtpError> {
-        let began = Instant::now();
-        let connection = match &self.shared.host {
-            None => {
-                let connected = carrier::connect(&self.addresses, self.timeout).await?;
-                let stream =
-                    connected.map_err(|(outcome, at)| self.connection_error(outcome, at))?;
-                stream.set_nodelay(true).map_err(anyhow::Error::new)?;
-                TcpConnection::Kernel(stream)
-            }
-            Some(host) => self.connect_userspace(host).await?,
-        };
-        self.was_reached.store(true, Ordering::Relaxed);
-        let tls = self.trust.as_ref().map(Trust::client).transpose().map_err(FtpError::Tls)?;
-        let is_first_use = self.trust.as_ref().is_some_and(|trust| !trust.is_known());
-        let quirks = *self.quirks.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_active = self.is_active.load(Ordering::Relaxed);
-        let data_style = if is_active { DataStyle::Active } else { DataStyle::Passive };
-        let settings = UserSettings { quirks, data_style, ..self.settings.clone() };
-        let mut timing = SessionTiming::new(self.recorder.session());
-        timing.opening = Opening {
-            resolve: Some(self.resolve_time),
-            connect: Some(began.elapsed()),
-            ..Opening::default()
-        };
-        let is_agreed = settings.tls != TlsUse::Implicit;
-        let opening =
-            FtpClientSession::open(connection, settings, tls, self.shared.clone(), timing);
-        let (mut session, logged_in) = opening.await?;
-        self.learn(&session);
-        if let Err(failure) = logged_in {
-            return Err(match (session.refusal.take(), &failure.why) {
-                (Some(refusal @ TlsFailure::HandshakeFailed(_)), _) if is_agreed => {
-                    FtpError::TlsAgreed(refusal)
-                }
-                (Some(refusal), _) => FtpError::Tls(refusal),
-                (None, FailureReason::Aborted) => FtpError::Stopped,
-                _ => {
-                    let context = format!("cannot log in to {}", self.target);
-                    FtpError::Step { context, failure, error: None }
-                }
-            });
-        }
-        if is_first_use && !self.is_quiet {
-            self.report_new_certificate(&session);
-        }
-        Ok(session)
-    }
-
-    /// Stores the properties of the server that a session has learned, for the next session.
-    pub(super) fn learn(&self, session: &FtpClientSession) {
-        *self.quirks.lock().unwrap_or_else(PoisonError::into_inner) = session.quirks();
-    }
-
-    async fn connect_userspace(&self, host: &os::host::Host) -> Result<TcpConnection, FtpError> {
-        let mut last_error = None;
-        for address in &self.addresses {
-            let connecting = async {
-                host.addressed(address.ip()).await?;
-                host.connect(*address).await
-            };
-            let outcome = match timeout(self.timeout, connecting).await {
-                Ok(Ok(stream)) => return Ok(TcpConnection::Userspace(stream)),
-                Ok(Err(error)) => carrier::outcome_of(error)?,
-                Err(_) => carrier::Outcome::TimedOut,
-            };
-            last_error.get_or_insert((outcome, *address));
-        }
-        let (outcome, address) =
-            last_error.ok_or_else(|| anyhow::anyhow!("no address to connect to"))?;
-        Err(self.connection_error(outcome, address))
-    }
-
-    fn connection_error(&self, outcome: carrier::Outcome, address: SocketAddr) -> FtpError {
-        let other_addresses = self.addresses.len().saturating_sub(1);
-        let sentence = outcome.failure(false, address, other_addresses, self.timeout.as_secs());
-        let sentence = sentence.unwrap_or_else(|| format!("{address} closed the connection"));
-        if outcome == carrier::Outcome::Refused && !self.was_reached.load(Ordering::Relaxed) {
-            return FtpError::NotFound(sentence);
-        }
-        FtpError::NoConnection(sentence)
-    }
-
-    fn report_new_certificate(&self, session: &FtpClientSession) {
-        match &session.trusted_by {
-            Some((TrustedBy::FirstUse, fingerprint)) => {
-                (self.shared.message)(&format!(
-                    "new certificate of {}, saved to known_hosts: SHA-256 {fingerprint}",
-                    self.target
-                ));
-            }
-            Some((TrustedBy::FirstUseNotPinned(why), fingerprint)) => {
-                (self.shared.message)(&format!(
-                    "new certificate of {}, not saved ({why}): SHA-256 {fingerprint}",
-                    self.target
-                ));
-            }
-            _ => {}
-        }
-    }
-
     /// If `--continue` is given, prints a notice that files cannot be resumed in the selected
     /// representation.
     pub fn report_whole_transfers(&self, options: &FtpOptions) {
@@ -286,4 +260,124 @@ impl Connector {
             () = self.cancelled() => false,
         }
     }
+}
+
+/// Runs `work` with a [`Connector`] for the host of `url`. Logs arrivals in `arrival_log`, if
+/// given.
+///
+/// # Errors
+///
+/// Returns the error of `work`, or an error if the name has no address, if a device cannot be
+/// opened, or if the settings are invalid.
+pub fn run<T>(
+    url: &Url,
+    settings: &ConnectionSettings,
+    arrival_log: Option<Arc<Mutex<ArrivalLog>>>,
+    interrupt: Interrupt,
+    work: impl AsyncFnOnce(Arc<Connector>) -> Result<T, FtpError>,
+) -> Result<T, FtpError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| FtpError::Local(error.into()))?;
+    let result = runtime.block_on(async {
+        let connector = Arc::new(new_connector(url, settings, arrival_log)?);
+        let mut signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()]
+            .map(signal)
+            .into_iter()
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(anyhow::Error::new)?;
+        let cancellation = Arc::clone(&connector.cancellation);
+        let registry = Arc::clone(&connector.shared.registry);
+        let flushed = Arc::clone(&connector);
+        let host = connector.shared.host.as_ref();
+        let _published =
+            host.map(|host| registry.register_block("own TCP/IP stack", host.shared_counters()));
+        let server = tokio::spawn(meters::serve_long_run(registry));
+        let signal_watcher = tokio::spawn(async move {
+            let [interrupted, other, third] = signals.as_mut_slice() else { return };
+            loop {
+                let is_final = tokio::select! {
+                    _ = interrupted.recv() => interrupt == Interrupt::CancelsCommand,
+                    _ = other.recv() => true,
+                    _ = third.recv() => true,
+                };
+                // A second signal exits immediately.
+                if cancellation.stop(is_final) {
+                    flushed.recorder.flush();
+                    std::process::exit(3);
+                }
+            }
+        });
+        let result = work(Arc::clone(&connector)).await;
+        connector.recorder.flush();
+        signal_watcher.abort();
+        server.abort();
+        if let Some(host) = &connector.shared.host {
+            // After the time limit, unsent data of the user-space host is discarded.
+            _ = tokio::time::timeout(connector.timeout, host.drained()).await;
+        }
+        result
+    });
+    // A thread that is blocked on a pipe keeps running until the process exits.
+    runtime.shutdown_background();
+    result
+}
+
+fn new_connector(
+    url: &Url,
+    connection: &ConnectionSettings,
+    arrival_log: Option<Arc<Mutex<ArrivalLog>>>,
+) -> Result<Connector, FtpError> {
+    let UrlScheme::Ftp(tls, _) = url.scheme else {
+        return Err(FtpError::InvalidRequest(format!(
+            "{url} is not an FTP URL: only plumb get and plumb put support TFTP"
+        )));
+    };
+    let FtpCredentials { user, password, account } = connection.credentials.clone();
+    let began = Instant::now();
+    let resolved = carrier::addresses(&url.target, connection.families, &connection.via, None)?;
+    let resolve_time = began.elapsed();
+    let addresses = resolved.map_err(|none| FtpError::NoAddress(none.to_string()))?;
+    let host = carrier::open_host(&connection.via, CONNECTIONS_MAX, carrier::FILES)?;
+    let registry = MeterRegistry::new(url.to_string());
+    let timeout = Duration::from_secs(connection.timeout_s.into());
+    let mut settings = UserSettings::new(user, password);
+    settings.account = account;
+    settings.tls = tls;
+    settings.may_listen = true;
+    settings.reply_timeout = timeout;
+    settings.stall_timeout = timeout;
+    let trust = match tls {
+        TlsUse::Never => None,
+        _ => Some(Trust::new(&url.target.host, url.target.port, connection.ca.as_deref())?),
+    };
+    let (cancellation, stop) = CancellationToken::new();
+    Ok(Connector {
+        target: url.target.clone(),
+        addresses,
+        settings,
+        trust,
+        shared: Shared {
+            host,
+            bytes_per_second: connection.bytes_per_second,
+            progress: TransferProgress::default(),
+            arrival_log,
+            stop,
+            is_verbose: Arc::new(AtomicBool::new(connection.is_verbose)),
+            registry,
+            message: connection.message,
+        },
+        timeout,
+        was_reached: AtomicBool::new(false),
+        is_utime_refused: AtomicBool::new(false),
+        is_active: AtomicBool::new(connection.is_active),
+        quirks: Mutex::default(),
+        cancellation: Arc::new(cancellation),
+        attempts: connection.attempts.unwrap_or(DEFAULT_ATTEMPTS),
+        retries_full_storage: connection.attempts.is_some(),
+        is_quiet: connection.is_quiet,
+        recorder: TransferRecorder::for_client(connection.is_recording, connection.message),
+        is_flush_scheduled: AtomicBool::new(false),
+        resolve_time,
+        swept_directories: Mutex::default(),
+    })
 }

@@ -7,7 +7,7 @@ use carrier::TlsFailure;
 use protocols::ftp::Severity;
 use protocols::ftp::user::{DataFailure, Failure, FailureReason, Step};
 use records::transfer::Outcome;
-use std::io;
+use std::io::{self, ErrorKind};
 
 /// Error of an FTP operation. A `String` is the whole message.
 #[derive(Debug)]
@@ -93,7 +93,7 @@ impl FtpError {
     /// Returns whether the reader of the standard output has closed the pipe. That error needs no
     /// message.
     pub fn is_closed_stdout(&self) -> bool {
-        let is_broken = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+        let is_broken = |error: &io::Error| error.kind() == ErrorKind::BrokenPipe;
         match self {
             Self::Local(error) => {
                 error.chain().filter_map(|cause| cause.downcast_ref()).any(is_broken)
@@ -246,4 +246,24 @@ impl From<anyhow::Error> for FtpError {
     fn from(error: anyhow::Error) -> Self {
         Self::Local(error)
     }
+}
+/// Failure of a data transfer, and its cause.
+pub(super) type TransferError = (DataFailure, io::Error);
+
+pub(super) fn connection_lost(error: io::Error) -> TransferError {
+    let is_tls = error.get_ref().is_some_and(|inner| inner.is::<tokio_rustls::rustls::Error>());
+    (if is_tls { DataFailure::Tls } else { DataFailure::ConnectionLost }, error)
+}
+
+pub(super) fn local_error(error: io::Error) -> TransferError {
+    (DataFailure::File, error)
+}
+
+/// Returns the failure of a transfer that exceeds a size limit.
+pub(super) fn limit_exceeded(why: String) -> TransferError {
+    (DataFailure::Excess, io::Error::new(ErrorKind::InvalidData, why))
+}
+
+pub(super) fn malformed(why: &str) -> TransferError {
+    (DataFailure::Malformed, io::Error::new(ErrorKind::InvalidData, why.to_owned()))
 }

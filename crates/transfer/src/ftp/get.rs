@@ -13,12 +13,12 @@
 
 use super::client::FtpClient;
 use super::connector::Connector;
+use super::data_task::LocalEnd;
 use super::download::{
     Destination, Download, PART_SUFFIX, begin, is_already_complete, open_parent, resume_part,
 };
 use super::error::FtpError;
 use super::file_options::{FileOutcome, FtpOptions};
-use super::local_end::LocalEnd;
 use super::remote_hash::compare;
 use super::remote_path::{name_of, split};
 use super::tail_sample::TailSample;

@@ -4,10 +4,9 @@
 //! get put         one file: attempts, partial files, comparison
 //! remote          names, listings and facts of remote files
 //! client          a session that is opened on demand, and again after a loss
-//! connector       the server and the login from which sessions are opened
-//! client_session  the engine, its control connection, one data connection after the other
-//! data_transfer   a thread for the bytes of one transfer
-//! small_file      the bytes of a small file, without a thread
+//! connector       the server, the login and the options of all sessions
+//! session         the engine, its control connection, one data connection after the other
+//! data_task       local ends; a thread for the bytes of one transfer, or none for a small file
 //! ```
 //!
 //! A data connection always goes to the host of the control connection, even if a reply contains
@@ -15,45 +14,34 @@
 
 mod arrival_log;
 mod client;
-mod client_session;
 mod connector;
-mod control_stream;
-mod data_connection;
-mod data_transfer;
+mod data_task;
 mod download;
 mod error;
-mod exchanges;
 mod file_options;
 mod get;
 mod listing_audit;
-mod local_end;
 pub mod probe;
 mod put;
 mod remote;
 mod remote_hash;
 mod remote_path;
-mod run;
+mod session;
 mod session_timing;
-mod small_file;
 mod system;
 mod tail_sample;
-mod transfer_progress;
 mod transfer_record;
-mod transfer_result;
 
 pub use arrival_log::ArrivalLog;
 pub use client::FtpClient;
-pub use connector::Connector;
+pub use connector::{ConnectionSettings, Connector, FtpCredentials, Interrupt, run};
+pub use data_task::{LocalEnd, TransferProgress, TransferResult};
 pub use download::{Destination, Download, PART_SUFFIX};
 pub use error::FtpError;
 pub use file_options::{FileOutcome, FtpOptions, check};
 pub use get::get;
 pub use listing_audit::Audit;
-pub use local_end::LocalEnd;
 pub use put::{Upload, put};
 pub use remote::{RemoteEntry, unparsed_text};
 pub use remote_path::{is_pattern, join, name_of, path_in, split};
-pub use run::{ConnectionSettings, FtpCredentials, Interrupt, run};
 pub use session_timing::CommandOffsets;
-pub use transfer_progress::TransferProgress;
-pub use transfer_result::TransferResult;

@@ -7,13 +7,12 @@
 
 use super::arrival_log::ArrivalLog;
 use super::client::FtpClient;
-use super::connector::Connector;
+use super::connector::{self, ConnectionSettings, Connector, FtpCredentials, Interrupt};
+use super::data_task::LocalEnd;
+use super::data_task::TransferResult;
 use super::error::FtpError;
-use super::local_end::LocalEnd;
 use super::remote_path::{join, name_of};
-use super::run::{self, ConnectionSettings, FtpCredentials, Interrupt};
 use super::session_timing::{CommandOffsets, Opening};
-use super::transfer_result::TransferResult;
 use crate::FailureClass;
 use crate::escaped;
 use crate::recorder::{Record, nanos};
@@ -232,7 +231,7 @@ fn run(
         bytes_per_second: None,
         message: probe_options.message,
     };
-    let result = run::run(url, &settings, arrival_log, Interrupt::CancelsCommand, work);
+    let result = connector::run(url, &settings, arrival_log, Interrupt::CancelsCommand, work);
     result.map_err(|error| ProbeError {
         failure: error.failure(),
         reached: match error {

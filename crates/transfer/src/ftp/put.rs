@@ -13,9 +13,9 @@
 //! The remote file gets the time of the local file, if the server can set times.
 
 use super::client::FtpClient;
+use super::data_task::LocalEnd;
 use super::error::FtpError;
 use super::file_options::{FileOutcome, FtpOptions};
-use super::local_end::LocalEnd;
 use super::remote_hash::{compare, compare_prefix};
 use super::remote_path::name_of;
 use crate::escaped;

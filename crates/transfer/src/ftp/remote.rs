@@ -8,13 +8,15 @@
 //! listing is audited ([`Audit`](super::Audit)): the lines that could not be parsed are counted.
 
 use super::client::FtpClient;
+use super::data_task::{LocalEnd, TransferResult};
 use super::error::FtpError;
 use super::remote_path::{is_pattern, join, name_of, split};
 use crate::escaped;
-use protocols::ftp::listing::{Entry, Kind, Pattern, UnknownLines};
-use protocols::ftp::user::{ListKind, Task};
+use protocols::ftp::listing::{Collector, Dialect, Entry, Kind, Pattern, UnknownLines};
+use protocols::ftp::user::{Done, ListKind, Task};
 use protocols::ftp::{LocalName, Name, Reply, Timestamp};
 use std::collections::BTreeSet;
+use std::time::SystemTime;
 
 /// Maximum number of entries of a directory tree.
 const ENTRIES_MAX: usize = 1_000_000;
@@ -482,6 +484,116 @@ impl FtpClient {
         }
         Ok(found)
     }
+
+    /// Changes to a directory, lists it without an argument, and changes back to the working
+    /// directory. As an argument, the name of the directory might be expanded by the server like a
+    /// pattern. If the change back fails, the session ends.
+    async fn list_by_changing_directory(
+        &mut self,
+        context: &str,
+        kind: ListKind,
+        name: Name,
+        local_end: LocalEnd,
+    ) -> (Result<Done, FtpError>, Option<TransferResult>) {
+        let previous_directory = self.working_directory(context).await;
+        let session_number = self.session_number();
+        if let (Err(error), _) = self.run_once(context, Task::ChangeDirectory(name), None).await {
+            return (Err(error), None);
+        }
+        if session_number.is_none() || self.session_number() != session_number {
+            // The session was replaced, and the new session is in a different working directory.
+            self.close_session().await;
+            let sentence = "the control connection was lost before the listing".to_owned();
+            return (Err(FtpError::NoConnection(sentence)), None);
+        }
+        let result = self.run_once(context, Task::List(kind, None), Some(local_end)).await;
+        let is_same = self.session_number() == session_number;
+        if is_same {
+            self.return_to(context, previous_directory).await;
+        }
+        result
+    }
+
+    /// Changes to a directory and back, to verify that the directory exists and is readable. Some
+    /// servers list a file, or a missing or unreadable directory, as an empty directory, but refuse
+    /// to change to that path.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the server refuses to change to the directory, or if the session is
+    /// lost.
+    pub(crate) async fn check_directory(&mut self, path: &[u8]) -> Result<(), FtpError> {
+        let context = format!("cannot change to '{}'", escaped(path));
+        self.ready().await?;
+        let before = self.working_directory(&context).await;
+        self.run(&context, Task::ChangeDirectory(name_of(path)?)).await?;
+        self.return_to(&context, before).await;
+        Ok(())
+    }
+
+    async fn working_directory(&mut self, context: &str) -> Option<Name> {
+        let result = self.run_once(context, Task::WorkingDirectory, None).await.0;
+        Name::new(result.ok()?.reply.quoted_name()?).ok()
+    }
+
+    /// Changes back to `directory`. If that fails, the session ends.
+    async fn return_to(&mut self, context: &str, directory: Option<Name>) {
+        let result = match directory {
+            Some(before) => {
+                let changed = self.run_once(context, Task::ChangeDirectory(before), None).await;
+                changed.0.is_ok()
+            }
+            None => false,
+        };
+        if !result {
+            self.close_session().await;
+        }
+    }
+
+    /// Fetches a listing of at most `entries_max` entries, and parses the listing as it arrives.
+    pub(crate) async fn fetch_listing(
+        &mut self,
+        context: &str,
+        kind: ListKind,
+        name: Option<Name>,
+        entries_max: usize,
+    ) -> Result<(Done, Collector), FtpError> {
+        let dialect = match kind {
+            ListKind::Facts => Dialect::Facts,
+            ListKind::Long | ListKind::LongWithHidden => Dialect::Long,
+            ListKind::Names => Dialect::Names,
+        };
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let local_end =
+                LocalEnd::Listing(Box::new(Collector::new(dialect, now(), entries_max)));
+            let pattern =
+                name.clone().filter(|name| kind != ListKind::Facts && may_be_expanded(name));
+            let (result, moved) = match pattern {
+                Some(name) => self.list_by_changing_directory(context, kind, name, local_end).await,
+                None => {
+                    self.run_once(context, Task::List(kind, name.clone()), Some(local_end)).await
+                }
+            };
+            let listing = moved.and_then(|moved| moved.listing);
+            match result {
+                Ok(done) => {
+                    // If the server opened no data connection, the listing is empty.
+                    let mut listing = listing.map_or_else(
+                        || Collector::new(dialect, now(), entries_max),
+                        |listing| *listing,
+                    );
+                    listing.finish().map_err(|error| FtpError::NotFound(error.to_string()))?;
+                    return Ok((done, listing));
+                }
+                Err(error) if !self.connector.wait_before_retry(attempt, &error).await => {
+                    return Err(error);
+                }
+                Err(_) => {}
+            }
+        }
+    }
 }
 
 /// Returns whether the fact `perm` (RFC 3659 §7.5.5) or the Unix mode bits permit listing a
@@ -512,4 +624,18 @@ pub fn unparsed_text(unparsed: &UnknownLines) -> Option<String> {
             records::format::count(count)
         )),
     }
+}
+
+/// Returns whether `name` looks like a pattern, an option or several words. A server that passes
+/// the argument of LIST or NLST to a shell or to `ls` may then list another file or directory.
+fn may_be_expanded(name: &Name) -> bool {
+    let name = name.as_bytes();
+    let is_special = |byte: &u8| byte.is_ascii_whitespace() || b"*?[]{}~\\'\"$`".contains(byte);
+    name.starts_with(b"-") || name.iter().any(is_special)
+}
+
+/// Returns the wall-clock time in seconds.
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp { seconds: i64::try_from(since.as_secs()).unwrap_or(0), nanos: 0 }
 }

@@ -6,10 +6,10 @@
 
 use super::client::FtpClient;
 use super::connector::Connector;
+use super::data_task::TransferResult;
 use super::error::FtpError;
 use super::file_options::FileOutcome;
 use super::session_timing::StepTimes;
-use super::transfer_result::TransferResult;
 use crate::recorder::{Record, nanos};
 use protocols::ftp::Representation;
 use protocols::ftp::listing::Entry;
@@ -102,7 +102,7 @@ impl Record {
     /// Adds the result of a data connection.
     fn add_moved(&mut self, moved: Option<&TransferResult>) {
         let Some(moved) = moved else { return };
-        moved.stats.note(&mut self.transfer, Some(moved.file_bytes), moved.wire_bytes);
+        moved.stats.note(&mut self.transfer, moved.wire_bytes);
     }
 
     /// Adds the record of a segment of the same file that a parallel session has transferred.

@@ -1,5 +1,5 @@
 //! Observations of the thread or task that moves the bytes of a data connection, and their part of
-//! the transfer record.
+//! the transfer record. CPU time includes the commit of an upload, but not the control connection.
 
 use crate::recorder::{DataTls, nanos, of_kernel};
 use os::context_switches::ContextSwitches;
@@ -8,11 +8,52 @@ use records::transfer::{OwnStack, Tcp, Transfer};
 use rustix::net::{SocketAddrAny, getpeername, getsockname};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+/// Statistics of one transfer, which the owner of the transfer can read while it runs and after it
+/// was aborted.
+#[derive(Debug, Default)]
+pub struct TransferStats {
+    data: Mutex<DataStats>,
+    moved_bytes: AtomicU64,
+}
+
+impl TransferStats {
+    /// Locks the observations of the data connection. Must not be held across an await or another
+    /// call.
+    pub fn data(&self) -> MutexGuard<'_, DataStats> {
+        self.data.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the number of bytes transferred on the data connection.
+    pub fn moved_bytes(&self) -> u64 {
+        self.moved_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Adds bytes transferred on the data connection.
+    pub(crate) fn add_moved_bytes(&self, count: usize) {
+        self.moved_bytes.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    /// Adds bytes of the file.
+    pub(crate) fn add_file_bytes(&self, count: usize) {
+        let mut data = self.data();
+        data.file_bytes = Some(data.file_bytes.unwrap_or(0) + count as u64);
+    }
+
+    /// Stores the time of the first byte, unless it is known.
+    pub(crate) fn note_first_byte(&self, at: Instant) {
+        self.data().first_byte_at.get_or_insert(at);
+    }
+}
 
 /// Observations of one data connection. Each value is `None` if it was not measured.
 #[derive(Clone, Debug, Default)]
 pub struct DataStats {
+    /// Bytes read from or written to the file.
+    pub file_bytes: Option<u64>,
     /// TLS parameters of the connection.
     pub tls: Option<DataTls>,
     /// Duration of the TLS handshake.
@@ -71,8 +112,13 @@ impl DataStats {
     }
 
     /// Counts a system call that moves bytes.
-    pub fn count_call(&mut self) {
-        self.calls = Some(self.calls.unwrap_or(0) + 1);
+    pub(crate) fn count_call(&mut self) {
+        self.count_calls(1);
+    }
+
+    /// Counts system calls that move bytes.
+    pub(crate) fn count_calls(&mut self, count: u64) {
+        self.calls = Some(self.calls.unwrap_or(0) + count);
     }
 
     /// Adds CPU time.
@@ -81,20 +127,20 @@ impl DataStats {
     }
 
     /// Adds time spent in writes to the local file.
-    pub fn add_write_time(&mut self, time: Duration) {
+    pub(crate) fn add_write_time(&mut self, time: Duration) {
         add_time(&mut self.write_time, time);
     }
 
     /// Writes the observations to the record of the transfer. A file may use several data
     /// connections, one after the other: sizes and times are sums, and the state of TCP is that of
     /// the last connection.
-    pub fn note(&self, transfer: &mut Transfer, file_bytes: Option<u64>, wire_bytes: u64) {
+    pub fn note(&self, transfer: &mut Transfer, wire_bytes: u64) {
         let add = |sum: &mut Option<u64>, more: Option<u64>| {
             *sum = more.map(|more| sum.unwrap_or(0).saturating_add(more)).or(*sum);
         };
         let add_time = |sum: &mut Option<u64>, more: Option<Duration>| add(sum, more.map(nanos));
         let Transfer { size, cpu, time, .. } = transfer;
-        add(&mut size.file_bytes, file_bytes);
+        add(&mut size.file_bytes, self.file_bytes);
         add(&mut size.wire_bytes, Some(wire_bytes));
         add(&mut size.records, self.counts.records);
         add(&mut size.restart_markers, self.counts.markers);
@@ -128,13 +174,9 @@ impl DataStats {
     }
 }
 
-fn add_time(sum: &mut Option<Duration>, time: Duration) {
+/// Adds `time` to `sum`.
+pub(crate) fn add_time(sum: &mut Option<Duration>, time: Duration) {
     *sum = Some(sum.unwrap_or_default() + time);
-}
-
-/// Adds the time since `from` to `sum`.
-pub(crate) fn add_since(sum: &mut Option<Duration>, from: Instant) {
-    add_time(sum, from.elapsed());
 }
 
 /// Returns the nanoseconds from `from` to `to`, if both times are known.
@@ -163,8 +205,8 @@ mod tests {
     #[test]
     fn the_values_of_several_data_connections_are_summed() {
         let mut transfer = Transfer::new(Identifier(1));
-        stats().note(&mut transfer, Some(10), 11);
-        stats().note(&mut transfer, Some(20), 22);
+        DataStats { file_bytes: Some(10), ..stats() }.note(&mut transfer, 11);
+        DataStats { file_bytes: Some(20), ..stats() }.note(&mut transfer, 22);
         assert_eq!((transfer.size.file_bytes, transfer.size.wire_bytes), (Some(30), Some(33)));
         assert_eq!((transfer.cpu.cpu_ns, transfer.cpu.syscalls), (Some(4_000_000), Some(8)));
         assert_eq!((transfer.time.transfer_ns, transfer.tcp.streams), (Some(6_000_000), Some(2)));
@@ -175,7 +217,7 @@ mod tests {
     #[test]
     fn a_transfer_by_one_system_call_has_no_duration() {
         let mut transfer = Transfer::new(Identifier(1));
-        DataStats { is_single_call: true, ..stats() }.note(&mut transfer, None, 11);
+        DataStats { is_single_call: true, ..stats() }.note(&mut transfer, 11);
         assert_eq!((transfer.time.transfer_ns, transfer.size.file_bytes), (None, None));
     }
 }

@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind, Read};
 use std::os::fd::{AsFd, OwnedFd};
 
 /// Capacity of a pipe in bytes.
-pub const SPLICE_PIPE_BYTES: usize = 1 << 20;
+pub(super) const SPLICE_PIPE_BYTES: usize = 1 << 20;
 
 /// A pipe through which the kernel moves received data into a file.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub struct SplicePipe {
     to: OwnedFd,
     /// Bytes in the pipe.
     buffered_bytes: usize,
+    /// Number of `splice(2)` calls since the last [`Self::take_calls`].
+    calls: u64,
 }
 
 impl SplicePipe {
@@ -29,7 +31,7 @@ impl SplicePipe {
         let (from, to) = pipe_with(PipeFlags::CLOEXEC)?;
         // Ignored: a smaller pipe only needs more calls.
         _ = fcntl_setpipe_size(&to, SPLICE_PIPE_BYTES);
-        Ok(Self { from, to, buffered_bytes: 0 })
+        Ok(Self { from, to, buffered_bytes: 0, calls: 0 })
     }
 
     /// Moves at most `at_most` received bytes from `socket` into the pipe, which must be empty.
@@ -46,6 +48,7 @@ impl SplicePipe {
         waits: bool,
     ) -> rustix::io::Result<usize> {
         let flags = if waits { SpliceFlags::empty() } else { SpliceFlags::NONBLOCK };
+        self.calls += 1;
         let count = splice(socket, None, &self.to, None, at_most, SpliceFlags::MOVE | flags)?;
         self.buffered_bytes = count;
         Ok(count)
@@ -54,6 +57,7 @@ impl SplicePipe {
     /// Moves at least one byte from the pipe into `file`, at offset `at` or at its current
     /// position.
     pub(crate) fn write_to(&mut self, file: &File, at: Option<u64>) -> io::Result<usize> {
+        self.calls += 1;
         let mut offset = at;
         let flags = SpliceFlags::MOVE;
         let moved_bytes =
@@ -86,18 +90,25 @@ impl SplicePipe {
         self.buffered_bytes
     }
 
-    /// Returns the bytes in the pipe, for a file that does not support `splice`.
-    pub(crate) fn into_bytes(self) -> io::Result<Vec<u8>> {
+    /// Removes and returns the bytes in the pipe, for a file that does not support `splice`.
+    pub(crate) fn take_bytes(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; self.buffered_bytes];
-        File::from(self.from).read_exact(&mut bytes)?;
+        File::from(self.from.try_clone()?).read_exact(&mut bytes)?;
+        self.buffered_bytes = 0;
         Ok(bytes)
+    }
+
+    /// Returns the number of system calls since the last call of this method.
+    pub(super) const fn take_calls(&mut self) -> u64 {
+        std::mem::replace(&mut self.calls, 0)
     }
 }
 
 /// Returns whether `error` says that the file or the socket does not support `sendfile` or
 /// `splice`.
-pub(crate) const fn is_unsupported(error: Errno) -> bool {
-    matches!(error, Errno::INVAL | Errno::NOSYS)
+pub(super) fn is_unsupported(error: &io::Error) -> bool {
+    let unsupported = [Errno::INVAL, Errno::NOSYS].map(|errno| Some(errno.raw_os_error()));
+    unsupported.contains(&error.raw_os_error())
 }
 
 #[cfg(test)]

@@ -11,20 +11,23 @@
 //! and a client that waits for the server's close_notify still receives the tickets. In TLS 1.2
 //! nothing is held back, because the server sends the last flight of the handshake (RFC 5246 §7.3).
 
+use super::environment::DataSocket;
 use crate::recorder::DataTls;
-use carrier::{Progress, RecordLayer, TcpConnection, TlsWrite};
+use carrier::{Progress, RecordLayer, TlsWrite};
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncWriteExt, ReadBuf};
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, HandshakeKind, ProtocolVersion, ServerConfig};
 
 /// Maximum size of held output. Tickets have a few hundred bytes; larger output is sent.
 const HELD_MAX_BYTES: usize = 8 * 1024;
+/// Maximum number of bytes read after the end of an upload: session tickets and close_notify.
+const CLOSE_MAX_BYTES: usize = 64 * 1024;
 
 /// Time at which this end sends its session tickets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,20 +180,32 @@ impl<S: DataSocket> DataTlsStream<S> {
         self.write_to_layer(TlsWrite::Data(bytes))
     }
 
-    /// Sends pending output and close_notify. The connection stays open.
-    pub(crate) async fn close_notify(&mut self) -> io::Result<()> {
-        self.write_to_layer(TlsWrite::CloseNotify)?;
-        self.flush().await
-    }
-
     /// Sends pending output and close_notify, and closes the connection for writing.
     ///
     /// # Errors
     ///
     /// Returns the error of TLS or of the connection.
     pub async fn finish(&mut self) -> io::Result<()> {
-        self.close_notify().await?;
+        self.write_to_layer(TlsWrite::CloseNotify)?;
+        self.flush().await?;
         self.socket.shutdown().await
+    }
+
+    /// After the end of an upload, reads the remaining records of a server. They contain the
+    /// tickets to resume the TLS session in the next connection.
+    pub(crate) async fn receive_tickets(&mut self) {
+        if self.tickets != Tickets::None {
+            return;
+        }
+        let mut remaining_bytes = CLOSE_MAX_BYTES;
+        // All data has been sent. An error while the peer closes does not matter.
+        while let Ok(count @ 1..) =
+            std::future::poll_fn(|context| self.poll_receive(context, remaining_bytes, &mut |_| {}))
+                .await
+            && count < remaining_bytes
+        {
+            remaining_bytes -= count;
+        }
     }
 
     /// Sends all pending output.
@@ -258,20 +273,6 @@ impl<S: DataSocket> DataTlsStream<S> {
                 Poll::Ready(Ok(()))
             }
         }
-    }
-}
-
-/// Socket of a data connection. Its calls either block or return `Poll::Pending`.
-pub trait DataSocket: AsyncRead + AsyncWrite + Unpin {
-    /// Makes one attempt to send the alert of a TLS connection that has failed. Errors are ignored,
-    /// because a peer that has closed the connection needs no alert.
-    fn send_alert(&mut self, alert: &[u8]);
-}
-
-impl DataSocket for TcpConnection {
-    fn send_alert(&mut self, alert: &[u8]) {
-        // Does not wait: a peer that no longer reads does not need the alert.
-        _ = self.try_write(alert);
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::ftp_data::{BlockingSocket, complete};
+use carrier::TcpConnection;
 use std::future::poll_fn;
 use std::io::Write;
 use std::thread;

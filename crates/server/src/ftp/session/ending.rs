@@ -1,22 +1,32 @@
-//! The end of a transfer's data, and the completion or withdrawal of an upload.
+//! The end of a transfer's data, the completion or withdrawal of an upload, and the log entry and
+//! record of a finished transfer.
 //!
 //! After an upload was placed, the end of the control connection shows whether the client has read
 //! the reply: the kernel of a killed client answers the reply with a reset, or sends a reset when
 //! it closes a connection with an unread reply.
 
 use super::{FtpSession, TaskResult};
+use crate::ftp::data::ServerTransferStats;
+use crate::ftp::ftp_log::FtpEvent;
 use crate::ftp::upload::Upload;
 use os::clock::thread_cpu_time;
-use protocols::ftp::server::{FileError, Placement, TransferError, TransferId};
+use protocols::ftp::listing::ListForm;
+use protocols::ftp::server::{
+    self as engine, FileError, Finished, Placement, Transfer, TransferError, TransferId,
+    TransferKind,
+};
+use records::transfer::{Command, DataStyle, Outcome, Text};
 use std::rc::Rc;
 use std::time::Instant;
+use transfer::ftp_data::nanos_between;
+use transfer::recorder::{Record, nanos};
 
 impl FtpSession {
     /// Reports the progress of the transfer to the engine.
     pub(super) fn report_progress(&mut self) {
         if let Some(running) = &self.running {
             let id = running.transfer.id;
-            let moved_bytes = running.stats.moved_bytes.get();
+            let moved_bytes = running.stats.transfer.moved_bytes();
             self.engine.data_moved(id, moved_bytes, &self.server.context().cx());
         }
     }
@@ -31,7 +41,7 @@ impl FtpSession {
         result: Result<Option<Upload>, TransferError>,
     ) {
         let Some(running) = self.running_of(id) else { return };
-        let moved_bytes = running.stats.moved_bytes.get();
+        let moved_bytes = running.stats.transfer.moved_bytes();
         let result = result.map(|upload| running.upload = upload);
         let unsendable = running.stats.unsendable_names.get();
         self.engine.names_omitted(id, unsendable);
@@ -162,5 +172,187 @@ impl FtpSession {
             });
             TaskResult::Committed(id, committed.unwrap_or(Err(FileError::Local)))
         });
+    }
+
+    pub(super) fn finish(&mut self, finished: &Finished) {
+        let Some(mut running) = self.running.take() else { return };
+        // After an upload was placed, the session may have waited for a sign that the client is
+        // alive.
+        let now = running.placed_at.unwrap_or_else(Instant::now);
+        let reason = finished.result.err().map(reason_of);
+        let timing = ControlTiming {
+            command_at: running.received_at,
+            opened_at: running.opened_at,
+            data_requested_at: self.data_requested_at.take(),
+            data_connected_at: self.data_connected_at.take(),
+            finished_at: now,
+        };
+        note_result(&mut running.record, &running.stats, &timing, finished, reason);
+        self.store_record(&running.stats, &mut running.record);
+        let user = self.engine.user().map(|user| user.as_bytes().escape_ascii().to_string());
+        let from = self.peer;
+        let user = user.unwrap_or_default();
+        let host = self.host.as_deref().map(str::to_owned);
+        let name = running.record.transfer.request.path_real.as_ref();
+        let name = name.map_or_else(Vec::new, |name| name.as_bytes().to_vec());
+        let name = name.escape_ascii().to_string();
+        let is_read = !running.transfer.kind.is_incoming();
+        let bytes = finished.wire_bytes;
+        let count = running.stats.unsendable_names.get();
+        if count > 0 {
+            let user = user.clone();
+            let host = host.clone();
+            let name = name.clone();
+            self.server.log.write(&FtpEvent::UnsendableNames { from, user, host, name, count });
+        }
+        let micros = u64::try_from((now - running.received_at).as_micros()).unwrap_or(u64::MAX);
+        self.server.log.write(&match reason {
+            None => FtpEvent::Moved { from, user, host, name, is_read, bytes, micros },
+            Some(reason) => {
+                let why = reason.to_owned();
+                FtpEvent::Failed { from, user, host, name, is_read, bytes, why }
+            }
+        });
+    }
+
+    /// Adds the session's data to a record and queues the record.
+    fn store_record(&mut self, stats: &ServerTransferStats, record: &mut Record) {
+        let identity = &mut record.transfer.identity;
+        identity.control_local = Some(self.local);
+        identity.control_remote = Some(self.peer);
+        identity.user = self.engine.user().map(|user| match &self.host {
+            None => Text::from(user.as_bytes()),
+            Some(host) => Text::from(&[user.as_bytes(), b"@", host.as_bytes()].concat()),
+        });
+        let method = if self.login_timing.is_anonymous { "anonymous" } else { "password" };
+        identity.auth_method = Some(Text::from(method));
+        if self.record_session.number(record) {
+            record.transfer.time.control_tls_ns = self.login_timing.tls.map(nanos);
+            record.transfer.time.login_ns = self.login_timing.login.map(nanos);
+            record.transfer.host = self.server.transfer_log.host();
+        }
+        match stats.unacknowledged.take() {
+            Some((stream, since)) => {
+                self.server.transfer_log.keep_until_acknowledged(record.clone(), stream, since);
+            }
+            None => self.server.transfer_log.keep(record),
+        }
+    }
+}
+
+/// Times of events on the control connection.
+#[derive(Clone, Copy, Debug)]
+struct ControlTiming {
+    command_at: Instant,
+    opened_at: Option<Instant>,
+    data_requested_at: Option<Instant>,
+    data_connected_at: Option<Instant>,
+    finished_at: Instant,
+}
+
+/// Returns the command name for the record.
+pub(super) fn command_of(kind: &TransferKind) -> Command {
+    match kind {
+        TransferKind::Retrieve => Command::Retr,
+        TransferKind::Store => Command::Stor,
+        TransferKind::StoreUnique => Command::Stou,
+        TransferKind::Append => Command::Appe,
+        TransferKind::List { form: ListForm::Facts(_), .. } => Command::Mlsd,
+        TransferKind::List { form: ListForm::Names { .. }, .. } => Command::Nlst,
+        TransferKind::List { .. } => Command::List,
+        TransferKind::Mail(_) => Command::Mlfl,
+    }
+}
+
+/// Records the requested transfer.
+pub(super) fn note_request(record: &mut Record, transfer: &Transfer) {
+    record.note_representation(&transfer.representation);
+    let request = &mut record.transfer.request;
+    request.path_real = Some(Text::from(&transfer.path.to_bytes()));
+    request.restart_offset_bytes = (transfer.offset_bytes > 0).then_some(transfer.offset_bytes);
+    request.announced_bytes = transfer.allocation_bytes;
+    request.data_style = transfer.data_command.map(|style| match style {
+        engine::DataCommand::Port => DataStyle::Port,
+        engine::DataCommand::Eprt => DataStyle::Eprt,
+        engine::DataCommand::Lprt => DataStyle::Lprt,
+        engine::DataCommand::Pasv => DataStyle::Pasv,
+        engine::DataCommand::Epsv => DataStyle::Epsv,
+        engine::DataCommand::Lpsv => DataStyle::Lpsv,
+    });
+}
+
+/// Records the offset at which an upload starts, and the name of the file if the server chose a
+/// name other than the requested one.
+pub(super) fn note_start(record: &mut Record, upload: &Upload) {
+    let request = &mut record.transfer.request;
+    // Without REST, APPE starts at the end of the file.
+    request.restart_offset_bytes =
+        Some(upload.len_bytes()).filter(|len| *len > 0).or(request.restart_offset_bytes);
+    if let Some(name) = upload.name() {
+        request.path_requested = request.path_real.replace(Text::from(name));
+    }
+}
+
+/// Records the result of the transfer.
+fn note_result(
+    record: &mut Record,
+    stats: &ServerTransferStats,
+    timing: &ControlTiming,
+    finished: &Finished,
+    reason: Option<&str>,
+) {
+    let transfer = &mut record.transfer;
+    let data = stats.data();
+    data.note(transfer, finished.wire_bytes);
+    let command = Some(timing.command_at);
+    let time = &mut transfer.time;
+    time.command_to_150_ns = nanos_between(command, timing.opened_at);
+    time.data_connect_ns = nanos_between(timing.data_requested_at, timing.data_connected_at);
+    time.first_byte_ns = nanos_between(command, data.first_byte_at);
+    time.last_byte_to_226_ns = nanos_between(data.ended_at, Some(timing.finished_at));
+    transfer.result.final_reply = finished.reply.map(u64::from);
+    record.end(outcome_of(finished.result), reason);
+}
+
+fn outcome_of(result: Result<(), TransferError>) -> Outcome {
+    match result {
+        Ok(()) => Outcome::Complete,
+        Err(TransferError::NoConnection | TransferError::Stalled) => Outcome::Timeout,
+        Err(TransferError::ConnectionLost | TransferError::ControlLost) => Outcome::AbortedByPeer,
+        Err(TransferError::Aborted) => Outcome::AbortedByUser,
+        Err(TransferError::File(FileError::NoSpace | FileError::Local)) => Outcome::Disk,
+        Err(TransferError::File(FileError::Quota | FileError::Limit)) => Outcome::Quota,
+        Err(TransferError::File(_)) => Outcome::Refused,
+        Err(TransferError::Tls | TransferError::TlsNotResumed | TransferError::Malformed) => {
+            Outcome::Protocol
+        }
+    }
+}
+
+/// Describes the reason of a failed transfer for the log.
+fn reason_of(error: TransferError) -> &'static str {
+    match error {
+        TransferError::NoConnection => "no data connection",
+        TransferError::Tls => "TLS failed on the data connection",
+        TransferError::TlsNotResumed => {
+            "the data connection did not resume the TLS session (requires-session-reuse)"
+        }
+        TransferError::ConnectionLost => "data connection lost",
+        TransferError::Stalled => "no data transferred for too long",
+        TransferError::Aborted => "aborted by the client",
+        TransferError::ControlLost => "control connection closed",
+        TransferError::Malformed => "the data does not match the transfer type",
+        TransferError::File(FileError::NotFound) => "file not found",
+        TransferError::File(FileError::Denied) => "permission denied",
+        TransferError::File(FileError::Missing(right)) => right.refusal(),
+        TransferError::File(FileError::Quota) => "quota exceeded",
+        TransferError::File(FileError::Limit) => "the file is larger than file-max-bytes",
+        TransferError::File(FileError::BeyondEnd) => "REST offset beyond the end of the file",
+        TransferError::File(FileError::Exists) => "file already exists",
+        TransferError::File(FileError::IsADirectory) => "the path is a directory",
+        TransferError::File(FileError::NoMailbox) => "mailbox not found",
+        TransferError::File(FileError::Changed) => "the file changed during the upload",
+        TransferError::File(FileError::NoSpace) => "disk full",
+        TransferError::File(_) => "file system error",
     }
 }

@@ -1,11 +1,14 @@
-//! Start of a transfer: opens its file, and starts the task that moves the data.
+//! Start of a transfer: its data connection, its file, and the task that moves the data.
 
+use super::ending::{command_of, note_request, note_start};
 use super::{FtpSession, RunningTransfer, TaskResult};
-use crate::ftp::data::{self, DataTransfer};
+use crate::ftp::data::{
+    self, Payload, ServerDriver, ServerTransferStats, Stream, TransferTask, open,
+};
 use crate::ftp::data_tls::DataTlsParameters;
-use crate::ftp::source::{Payload, open};
-use crate::ftp::transfer_stats::{self, ServerTransferStats};
+use crate::ftp::passive::{PassiveListener, PortShare};
 use crate::metered::Metered;
+use carrier::TcpConnection;
 use net::meter::Account;
 use os::clock::thread_cpu_time;
 use protocols::ftp::server::{
@@ -13,12 +16,91 @@ use protocols::ftp::server::{
 };
 use protocols::ftp::{Name, Protection};
 use std::cell::Cell;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 use transfer::ftp_data::TransferPlan;
 use transfer::pace::RateLimit;
 use transfer::recorder::timed;
+
+/// Data connections: listeners, active connections, and the choice of the connection that a
+/// transfer uses.
+impl FtpSession {
+    /// Opens a listener for the next data connection.
+    pub(super) fn listen(&mut self) {
+        self.close_data();
+        self.data_requested_at = Some(Instant::now());
+        let settings = self.server.settings();
+        let ip = self.local.ip().to_canonical();
+        let ports = &settings.passive_ports;
+        let share = PortShare::take(&self.server, self.peer.ip(), ports.share());
+        let listener = share.is_ok().then(|| PassiveListener::open(ports, ip, self.server.host()));
+        let (listener, address) = listener.flatten().unzip();
+        self.port_share = share.ok().flatten().filter(|_| listener.is_some());
+        let public_ip = settings.passive_address.filter(|public| public.is_ipv4() == ip.is_ipv4());
+        let reported_address =
+            address.map(|at| SocketAddr::new(public_ip.unwrap_or(ip), at.port()));
+        self.listener = listener;
+        self.has_sent_replies = false;
+        self.data_addresses = (address, None);
+        self.engine.on_listening(reported_address, &mut self.server.context().cx());
+    }
+
+    /// Starts to connect to the address that the client has specified.
+    pub(super) fn connect(&mut self, remote: SocketAddr) {
+        self.close_data();
+        self.data_requested_at = Some(Instant::now());
+        let route_number = self.route_number;
+        let from = self.local.ip().to_canonical();
+        let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
+        let server = Rc::clone(&self.server);
+        self.spawn(async move {
+            TaskResult::Connected(
+                route_number,
+                TcpConnection::connect(server.host(), Some(from), remote).await,
+            )
+        });
+    }
+
+    /// Closes the listener and any data connection that no transfer uses yet.
+    pub(super) fn close_data(&mut self) {
+        self.route_number += 1;
+        self.listener = None;
+        self.data_connection = None;
+        self.awaits_data = false;
+        self.port_share = None;
+        self.data_addresses = (None, None);
+    }
+
+    /// Handles a data connection from or to `from`. Returns whether the engine accepts the
+    /// connection.
+    pub(super) fn on_data_connection(&mut self, stream: Stream, from: SocketAddr) -> bool {
+        let is_accepted = self.engine.data_connected(from, &mut self.server.context().cx());
+        if is_accepted {
+            self.data_connected_at = Some(Instant::now());
+            self.listener = None;
+            self.data_connection = Some(stream);
+            self.awaits_data = false;
+            self.port_share = None;
+            self.data_addresses.1 = Some(from);
+        }
+        is_accepted
+    }
+
+    /// Accepts connections already made to the listener. Returns whether one of them is accepted as
+    /// the data connection.
+    pub(super) fn accept_waiting(&mut self) -> bool {
+        while let Some((stream, from)) =
+            self.listener.as_ref().and_then(PassiveListener::try_accept)
+        {
+            if self.on_data_connection(stream, from) {
+                return true;
+            }
+        }
+        false
+    }
+}
 
 impl FtpSession {
     /// Opens the file of a transfer.
@@ -30,8 +112,8 @@ impl FtpSession {
         };
         view.selected_partial = self.selected_partial.take();
         transfer.representation = view.representation(&transfer.path, transfer.representation);
-        let mut record = self.server.transfer_log.begin(Some(transfer_stats::command_of(&kind)));
-        transfer_stats::note_request(&mut record, &transfer);
+        let mut record = self.server.transfer_log.begin(Some(command_of(&kind)));
+        note_request(&mut record, &transfer);
         let stats: Rc<ServerTransferStats> = Rc::default();
         self.running = Some(Box::new(RunningTransfer {
             transfer: transfer.clone(),
@@ -92,7 +174,7 @@ impl FtpSession {
             if let Some(running) = self.running_of(id) {
                 running.opened_at = Some(now);
                 if let Payload::Receive(upload) = &payload {
-                    transfer_stats::note_start(&mut running.record, upload);
+                    note_start(&mut running.record, upload);
                 }
                 running.payload = Some(payload);
             }
@@ -160,20 +242,14 @@ impl FtpSession {
             }
             payload => payload,
         };
-        let data_transfer = DataTransfer {
-            server: Rc::clone(&server),
-            source,
-            representation,
-            plan,
-            deflate_level: running.transfer.deflate_level,
-            stats: Rc::clone(&running.stats),
-            pace,
-            clock,
-            markers,
-        };
+        let stats = Rc::clone(&running.stats);
+        let deflate_level = running.transfer.deflate_level;
+        let driver =
+            ServerDriver { server: Rc::clone(&server), source, pace, clock, markers, stats };
+        let transfer_task = TransferTask { driver, representation, plan, deflate_level };
+        let stats = Rc::clone(&running.stats);
         running.task = Some(tokio::task::spawn_local(async move {
-            let stats = Rc::clone(&data_transfer.stats);
-            let transfer = data_transfer.run(stream, tls, payload, &server.scratch);
+            let transfer = transfer_task.run(stream, tls, payload);
             let (result, cpu) = timed(server.charge_future(Account::Interrupt, transfer)).await;
             stats.data().add_cpu_time(cpu);
             task_results.push(TaskResult::Ended(id, result));

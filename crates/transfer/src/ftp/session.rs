@@ -1,41 +1,40 @@
-//! One FTP session: the control connection of the protocol engine, and the data connections, one at
-//! a time.
+//! The open session of a client: the control connection of the protocol engine, and the data
+//! connections, one at a time.
 //!
-//! The engine requests actions, and the session performs the actions. Each data connection has a
-//! thread that moves the bytes of a file. A task with a data connection ends when the engine has
-//! reported the result and the thread has ended.
+//! The engine emits requests, and one loop executes them and waits for the next event. A task with
+//! a data connection ends when the engine has reported the result and the transfer has ended.
+//!
+//! The control connection is a kernel socket or a stream of the user-space host, in plaintext or
+//! with TLS.
 
-use super::arrival_log::ArrivalLog;
-use super::control_stream::ControlStream;
-use super::data_connection::DataConnection;
-use super::data_transfer::{Cancellation, DataTransfer};
-use super::local_end::LocalEnd;
+use super::connector::Shared;
+use super::data_task::LocalEnd;
+use super::data_task::{DataTask, Started, TransferRequest, TransferResult};
 use super::session_timing::SessionTiming;
-use super::small_file::{SmallDownload, send_small_file};
-use super::transfer_progress::TransferProgress;
-use super::transfer_result::TransferResult;
-use crate::ftp_data::{Canceller, TransferPlan};
+use crate::ftp_data::Canceller;
 use crate::pace::RateLimit;
-use carrier::meters::MeterRegistry;
-use carrier::{EngineContext, TcpConnection, TlsClient, TlsFailure, TrustedBy};
+use carrier::{EngineContext, TcpConnection, TlsClient, TlsFailure, TrustedBy, fingerprint};
 use net::meter::{Account, Counter};
-use os::host::{Host, Listener};
+use os::host::Listener;
 use os::socket::TcpInfo;
 use protocols::ftp::user::{
     DataFailure, Done, Failure, FailureReason, Features, ServerQuirks, Step, Task, TaskId, TlsUse,
     User, UserEvent, UserSettings,
 };
 use protocols::ftp::{Protection, Representation};
+use rustix::net::SendFlags;
 use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, watch};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 /// Interval at which the session reports the progress of a transfer to the engine.
 const TICK: Duration = Duration::from_secs(1);
@@ -48,27 +47,6 @@ const QUIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Bytes read from the control connection at a time.
 const READ_BYTES: usize = 16 * 1024;
 
-/// State shared by several sessions.
-#[derive(Clone, Debug)]
-pub(crate) struct Shared {
-    /// User-space host; `None` for the kernel's TCP.
-    pub(crate) host: Option<Host>,
-    /// Rate limit of each data connection.
-    pub(crate) bytes_per_second: Option<u64>,
-    /// Bytes moved by all sessions.
-    pub(crate) progress: TransferProgress,
-    /// Log of arrivals, if the transfer is measured.
-    pub(crate) arrival_log: Option<Arc<Mutex<ArrivalLog>>>,
-    /// Whether the operations in progress are cancelled.
-    pub(crate) stop: watch::Receiver<bool>,
-    /// Whether the server's replies are printed.
-    pub(crate) is_verbose: Arc<AtomicBool>,
-    /// Registry on which the meters are displayed.
-    pub(crate) registry: Arc<MeterRegistry>,
-    /// Receives messages for the user, each a sentence without its final period.
-    pub(crate) message: fn(&str),
-}
-
 /// Result of a task, with its transferred data.
 #[derive(Debug)]
 pub(crate) struct TaskOutcome {
@@ -78,7 +56,7 @@ pub(crate) struct TaskOutcome {
 }
 
 /// FTP session over one control connection.
-pub(crate) struct FtpClientSession {
+pub(crate) struct Session {
     user: User,
     control: ControlStream,
     engine_context: EngineContext,
@@ -113,14 +91,7 @@ enum Data {
     Connecting(JoinHandle<io::Result<(TcpConnection, SocketAddr)>>),
     Listening(DataListener),
     Open(TcpConnection),
-    Transferring {
-        thread: JoinHandle<TransferResult>,
-        canceller: Canceller,
-        cancellation: Arc<Cancellation>,
-        moved: Arc<AtomicU64>,
-        id: TaskId,
-        is_sending: bool,
-    },
+    Transferring(DataTask, TaskId),
 }
 
 enum DataListener {
@@ -139,7 +110,7 @@ enum SessionEvent {
     AbortTimeout,
 }
 
-impl FtpClientSession {
+impl Session {
     /// Logs in over an established connection.
     ///
     /// # Errors
@@ -254,7 +225,7 @@ impl FtpClientSession {
     }
 }
 
-impl FtpClientSession {
+impl Session {
     /// Processes events until the end of the task or, without a task, of the login.
     async fn drive(&mut self, id: Option<TaskId>) -> Result<Option<Done>, Failure> {
         let mut input = vec![0; READ_BYTES];
@@ -286,7 +257,7 @@ impl FtpClientSession {
             match event {
                 SessionEvent::Stop => {
                     abort_deadline = Some(Instant::now() + ABORT_TIMEOUT);
-                    if !matches!(self.data, Data::Transferring { .. }) {
+                    if !matches!(self.data, Data::Transferring(..)) {
                         return Err(Failure { step: Step::Command, why: FailureReason::Aborted });
                     }
                     self.user.abort(&mut self.engine_context.cx());
@@ -318,7 +289,7 @@ impl FtpClientSession {
                 None => pending().await,
             }
         };
-        let is_transferring = matches!(self.data, Data::Transferring { .. });
+        let is_transferring = matches!(self.data, Data::Transferring(..));
         let is_sampled = self.sampled_connection().is_some();
         tokio::select! {
             event = data_event(&mut self.data) => event,
@@ -348,12 +319,10 @@ impl FtpClientSession {
                 self.user.data_failed(&mut self.engine_context.cx());
             }
             SessionEvent::Transferred(moved, id) => {
-                if let Data::Transferring { canceller, .. } =
-                    std::mem::replace(&mut self.data, Data::None)
-                {
+                if let Data::Transferring(task, _) = std::mem::replace(&mut self.data, Data::None) {
                     // After a download all data has arrived, so the connection is dropped and
                     // thereby closed. Some servers reply only after the close.
-                    self.ended = Some(canceller).filter(|_| moved.is_sending);
+                    self.ended = Some(task.canceller).filter(|_| moved.is_sending);
                 }
                 self.finish_transfer(*moved, id);
             }
@@ -372,10 +341,8 @@ impl FtpClientSession {
     /// Reports the number of moved bytes to the engine, so that a transfer in progress does not
     /// time out.
     fn report_progress(&mut self) {
-        if let Data::Transferring { moved, id, .. } = &self.data {
-            let moved = moved.load(Ordering::Relaxed);
-            let id = *id;
-            self.user.data_moved(id, moved, &self.engine_context.cx());
+        if let Data::Transferring(task, id) = &self.data {
+            self.user.data_moved(*id, task.moved_bytes(), &self.engine_context.cx());
         }
     }
 
@@ -383,7 +350,7 @@ impl FtpClientSession {
     fn sampled_connection(&self) -> Option<(&Canceller, bool)> {
         self.shared.arrival_log.as_ref()?;
         match &self.data {
-            Data::Transferring { canceller, is_sending, .. } => Some((canceller, *is_sending)),
+            Data::Transferring(task, _) => Some((&task.canceller, task.is_sending)),
             _ => self.ended.as_ref().map(|canceller| (canceller, true)),
         }
     }
@@ -506,113 +473,45 @@ impl FtpClientSession {
 
     fn start_data(&mut self, id: TaskId, protection: Protection) {
         let Data::Open(connection) = std::mem::replace(&mut self.data, Data::None) else { return };
-        let tls = self.tls.clone().filter(|_| protection == Protection::Private);
-        let moved = Arc::new(AtomicU64::new(0));
-        let pace = RateLimit::new(self.shared.bytes_per_second);
-        let is_kernel = connection.kernel().is_some();
-        let plan = TransferPlan::new(&self.representation, tls.is_some(), is_kernel, &pace);
-        let may_be_small = plan.is_immediate() && self.shared.arrival_log.is_none();
-        let connection = match connection {
-            TcpConnection::Kernel(stream) if may_be_small => {
-                match self.start_small(id, stream, &moved) {
-                    Some(stream) => TcpConnection::Kernel(stream),
-                    None => return,
-                }
-            }
-            connection => connection,
-        };
-        let Ok((connection, canceller)) = DataConnection::of(connection, tls.as_ref()) else {
-            let lost = Err(DataFailure::ConnectionLost);
-            return self.user.data_ended(id, 0, lost, &mut self.engine_context.cx());
-        };
-        let cancellation = Arc::new(Cancellation::default());
-        let local_end = self.local_end.take().unwrap_or(LocalEnd::Memory(Vec::new()));
-        let is_sending = matches!(local_end, LocalEnd::ReadFrom(_));
-        let transfer = DataTransfer {
-            connection,
-            cancellation: Arc::clone(&cancellation),
-            local_end,
+        let request = TransferRequest {
+            local_end: self.local_end.take().unwrap_or(LocalEnd::Memory(Vec::new())),
             representation: self.representation,
-            plan,
-            pace,
-            moved: Arc::clone(&moved),
-            progress: self.shared.progress.clone(),
-            // The thread of an upload counts written bytes. `sample` logs the acknowledged bytes
-            // instead.
-            arrival_log: self.shared.arrival_log.clone().filter(|_| !is_sending),
             expected_bytes: self.expected_bytes,
+            tls: self.tls.clone().filter(|_| protection == Protection::Private),
+            pace: RateLimit::new(self.shared.bytes_per_second),
+            progress: self.shared.progress.clone(),
+            arrival_log: self.shared.arrival_log.clone(),
             clock: self.engine_context.clock,
         };
-        let thread = tokio::task::spawn_blocking(move || transfer.run());
-        self.data = Data::Transferring { thread, canceller, cancellation, moved, id, is_sending };
-    }
-
-    /// Moves a small file without a thread. Returns the connection if the transfer needs a thread.
-    fn start_small(
-        &mut self,
-        id: TaskId,
-        stream: TcpStream,
-        moved: &Arc<AtomicU64>,
-    ) -> Option<TcpStream> {
-        let local_end = self.local_end.take().unwrap_or(LocalEnd::Memory(Vec::new()));
-        if let LocalEnd::ReadFrom(file) = &local_end {
-            let (count, ended) = send_small_file(&stream, file);
-            moved.store(count, Ordering::Relaxed);
-            self.shared.progress.add(count);
-            let Some(ended) = ended else {
-                self.local_end = Some(local_end);
-                return Some(stream);
-            };
-            // The transfer has ended, so the stream no longer needs to be registered with the
-            // runtime.
-            self.ended = stream.into_std().ok().map(Canceller::Kernel);
-            self.finish_transfer(ended, id);
-            return None;
+        match request.start(connection) {
+            Ok(Started::Running(task)) => self.data = Data::Transferring(task, id),
+            Ok(Started::Ended(ended, canceller)) => {
+                self.ended = canceller;
+                self.finish_transfer(ended, id);
+            }
+            Err(_) => {
+                let lost = Err(DataFailure::ConnectionLost);
+                self.user.data_ended(id, 0, lost, &mut self.engine_context.cx());
+            }
         }
-        let expected_bytes = self.expected_bytes;
-        if !SmallDownload::is_small(&local_end, expected_bytes) {
-            self.local_end = Some(local_end);
-            return Some(stream);
-        }
-        let moved = Arc::clone(moved);
-        let progress = self.shared.progress.clone();
-        let cancelled = Arc::new(Notify::new());
-        let canceller = Canceller::Notify(Arc::clone(&cancelled));
-        let incoming = SmallDownload {
-            stream,
-            local_end,
-            expected_bytes,
-            moved: Arc::clone(&moved),
-            progress,
-            cancelled,
-        };
-        let thread = tokio::spawn(incoming.run());
-        // A small transfer has no rate limit, so no wait for the rate limit needs a cancellation.
-        let cancellation = Arc::default();
-        self.data =
-            Data::Transferring { thread, canceller, cancellation, moved, id, is_sending: false };
-        None
     }
 
     async fn close_data(&mut self) {
         match std::mem::replace(&mut self.data, Data::None) {
             Data::Connecting(connecting) => connecting.abort(),
-            Data::Transferring { mut thread, canceller, cancellation, is_sending, .. } => {
+            Data::Transferring(mut task, _) => {
                 // The server would take an orderly end of the data for the end of a complete file.
                 // Therefore the connection is reset. If a reset is impossible, the abort is sent
                 // first, and the server ends the transfer.
-                if is_sending && !canceller.reset() {
+                if task.is_sending && !task.canceller.reset() {
                     self.flush().await;
-                    if let Ok(moved) = timeout(ABORT_TIMEOUT, &mut thread).await {
-                        self.moved = moved.ok();
+                    if let Ok(moved) = timeout(ABORT_TIMEOUT, task.ended()).await {
+                        self.moved = Some(moved);
                         return;
                     }
                 }
-                canceller.cancel();
-                cancellation.cancel();
-                if let Ok(moved) = thread.await {
-                    self.moved = Some(moved);
-                }
+                task.cancel();
+                self.moved = Some(task.ended().await);
             }
             Data::None | Data::Listening(_) | Data::Open(_) => {}
         }
@@ -655,16 +554,83 @@ async fn data_event(data: &mut Data) -> SessionEvent {
             }
             Err(error) => SessionEvent::Connected(Err(error), None),
         },
-        Data::Transferring { thread, id, .. } => {
-            let id = *id;
-            match thread.await {
-                Ok(moved) => SessionEvent::Transferred(Box::new(moved), id),
-                Err(error) => {
-                    let lost = (DataFailure::File, io::Error::other(error));
-                    let moved = TransferResult { result: Err(lost), ..TransferResult::empty() };
-                    SessionEvent::Transferred(Box::new(moved), id)
-                }
-            }
+        Data::Transferring(task, id) => {
+            SessionEvent::Transferred(Box::new(task.ended().await), *id)
         }
+    }
+}
+
+/// Maximum duration of a TLS handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A control connection.
+#[derive(Debug)]
+enum ControlStream {
+    /// Plaintext.
+    Plaintext(TcpConnection),
+    /// TLS.
+    Tls(Box<TlsStream<TcpConnection>>),
+    /// The TLS handshake has failed.
+    Failed,
+}
+
+impl ControlStream {
+    /// Reads at least one byte, or none at the end of the stream. Cancel safe.
+    async fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plaintext(connection) => connection.read(room).await,
+            Self::Tls(stream) => stream.read(room).await,
+            Self::Failed => Ok(0),
+        }
+    }
+
+    /// Writes all bytes. The first `urgent` bytes are urgent data, if the transport supports urgent
+    /// data.
+    async fn write(&mut self, bytes: &[u8], urgent: Option<usize>) -> io::Result<()> {
+        match self {
+            Self::Plaintext(TcpConnection::Kernel(stream)) => {
+                let (first, rest) = bytes.split_at_checked(urgent.unwrap_or(0)).unwrap_or_default();
+                if !first.is_empty() {
+                    let send = || Ok(rustix::net::send(&*stream, first, SendFlags::OOB)?);
+                    let sent_bytes = stream.async_io(Interest::WRITABLE, send).await?;
+                    stream.write_all(first.get(sent_bytes..).unwrap_or_default()).await?;
+                }
+                stream.write_all(if first.is_empty() { bytes } else { rest }).await
+            }
+            Self::Plaintext(connection) => connection.write_all(bytes).await,
+            Self::Tls(stream) => {
+                stream.write_all(bytes).await?;
+                stream.flush().await
+            }
+            Self::Failed => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    /// Switches to TLS. Returns the reason for trusting the server, and the fingerprint of the
+    /// server's certificate.
+    async fn start_tls(&mut self, client: &TlsClient) -> Result<(TrustedBy, String), TlsFailure> {
+        let Self::Plaintext(connection) = std::mem::replace(self, Self::Failed) else {
+            return Err(TlsFailure::HandshakeFailed("TLS is already active".to_owned()));
+        };
+        let (configuration, name) = client.parts();
+        let handshake = TlsConnector::from(configuration).connect(name, connection);
+        let connected = timeout(HANDSHAKE_TIMEOUT, handshake).await;
+        let connected =
+            connected.map_err(|_| TlsFailure::HandshakeTimeout(HANDSHAKE_TIMEOUT.as_secs()))?;
+        let stream = connected.map_err(|error| client.refusal(&error))?;
+        let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+        let digest = certificate.map(fingerprint).unwrap_or_default();
+        *self = Self::Tls(Box::new(stream));
+        Ok((client.trust_basis(&digest), digest))
+    }
+
+    /// Ends the stream.
+    async fn close(&mut self) {
+        // Ignored: the connection ends even if the shutdown fails.
+        _ = match self {
+            Self::Plaintext(connection) => connection.shutdown().await,
+            Self::Tls(stream) => stream.shutdown().await,
+            Self::Failed => Ok(()),
+        };
     }
 }
