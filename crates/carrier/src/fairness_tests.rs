@@ -6,7 +6,12 @@ use super::*;
 use net::Cx;
 use net::application::Stream;
 use net::time::{Duration, Instant};
+use os::clock::Monotonic;
 use os::output::Output;
+use os::pty::Pty;
+use os::readiness::{PollFd, PollFlags, wait};
+use os::serial::LineSettings;
+use os::tty::WindowSize;
 use std::io::{PipeReader, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -329,4 +334,96 @@ fn a_closed_connection_ends_once_the_display_has_accepted_all_output() {
         (ended_session.outcome, ended_session.session.events),
         (Outcome::Closed, vec!["key", "shown"])
     );
+}
+
+/// A session whose display is full, with more output than a serial line accepts at once.
+struct SendingSession {
+    output: Vec<u8>,
+    has_received: bool,
+}
+
+impl Stream for SendingSession {
+    fn opened(&mut self, _cx: &mut Cx<'_>) {}
+
+    fn receive(&mut self, _data: &[u8], _cx: &mut Cx<'_>) {
+        self.has_received = true;
+    }
+
+    fn wants_data(&self) -> bool {
+        false
+    }
+
+    fn urgent(&mut self, _is_ahead: bool) {}
+
+    fn output(&self) -> &[u8] {
+        &self.output
+    }
+
+    fn sent(&mut self, count: usize) {
+        self.output.drain(..count);
+    }
+
+    fn peer_closed(&mut self, _cx: &mut Cx<'_>) {}
+
+    fn is_closing(&self) -> bool {
+        false
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    fn run(&mut self, _cx: &mut Cx<'_>) {}
+}
+
+impl StreamSession for SendingSession {
+    fn inputs(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
+    }
+
+    fn take_input(&mut self, _index: usize, _cx: &mut Cx<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn flush(&mut self, _cx: &mut Cx<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn take_status(&mut self, _status: &CarrierStatus) {}
+
+    fn wants_status(&self) -> bool {
+        false
+    }
+
+    fn is_over(&self) -> bool {
+        self.output.is_empty()
+    }
+}
+
+/// Sends data to the line after its first output, and reads `len` bytes of output.
+fn answer_first_output(pty: &Pty, len: usize) {
+    let mut received_len = 0;
+    let mut bytes = [0; 4096];
+    while received_len < len {
+        wait(&mut [PollFd::new(pty, PollFlags::IN)], &Monotonic::start(), None).unwrap();
+        let count = pty.read(&mut bytes).unwrap().unwrap_or(0);
+        if received_len == 0 && count > 0 {
+            assert_eq!(pty.write(b"data").unwrap(), Some(4));
+        }
+        received_len += count;
+    }
+}
+
+#[test]
+fn a_full_display_stops_reads_from_a_serial_line_that_accepts_output() {
+    let len = 1 << 20;
+    let pty = Pty::open(WindowSize { rows: 24, columns: 80 }).unwrap();
+    let device = pty.path().to_owned();
+    let mut context = EngineContext::new(true).unwrap();
+    let session = SendingSession { output: vec![b'x'; len], has_received: false };
+    let ended_session = std::thread::scope(|scope| {
+        scope.spawn(|| answer_first_output(&pty, len));
+        run_on_serial_line(session, &device, LineSettings::at(9600), &mut context).unwrap()
+    });
+    assert!(!ended_session.session.has_received);
 }

@@ -114,7 +114,8 @@ impl<S: StreamSession> Driver<'_, S> {
         self.context.meter.enter(previous_account);
         self.context.meter.count(Counter::Wakeups);
         wait_result?;
-        if !self.poller.ready().is_empty() {
+        // Data that the display does not accept stays in the line, even if the line accepts output.
+        if self.poller.ready().intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
             self.read()?;
         }
         for index in 0..self.poller.inputs() {

@@ -111,6 +111,22 @@ struct Answers {
     password: CString,
 }
 
+impl Answers {
+    /// Overwrites the password with zeros, and replaces it with an empty one.
+    fn erase_password(&mut self) {
+        let mut password = std::mem::take(&mut self.password).into_bytes();
+        password.fill(0);
+        std::hint::black_box(&password);
+    }
+}
+
+/// A user that was not authenticated has a password too.
+impl Drop for Answers {
+    fn drop(&mut self) {
+        self.erase_password();
+    }
+}
+
 /// An authenticated user. Dropping it closes the user's session.
 pub struct AuthenticatedUser {
     library: Library,
@@ -216,10 +232,7 @@ impl AuthenticatedUser {
         }
         self.has_session = true;
         // SAFETY: `self` owns the answers until the handle has ended, and no module runs now.
-        let password = unsafe { std::mem::take(&mut (*self.answers).password) };
-        let mut password = password.into_bytes();
-        password.fill(0);
-        std::hint::black_box(&password);
+        unsafe { (*self.answers).erase_password() };
         Ok(())
     }
 

@@ -170,7 +170,12 @@ impl ClientStream for Socket {
             (None, Err(error)) if would_block(&error) => return Ok(None),
             (None, Err(error)) => return Err(error),
         };
-        self.is_urgent_ahead &= !ends_urgent;
+        if ends_urgent {
+            self.is_urgent_ahead = false;
+            // The events of data that arrived before this read have repeated the notice. Further
+            // urgent data would have moved the mark.
+            self.stream.clear_readiness(Interest::PRIORITY);
+        }
         Ok(Some(Read { count, ends_urgent }))
     }
 
@@ -356,6 +361,45 @@ mod tests {
             rustix::net::send(&client, b"xy", SendFlags::OOB).unwrap();
             let ready = socket.ready(false, false).await.unwrap();
             assert_eq!(ready, Ready { is_urgent: true, ..Ready::default() });
+            assert!(is_pending(&mut socket).await);
+        });
+    }
+
+    /// Returns the bytes read, and whether they include the last urgent byte.
+    fn read(socket: &mut Socket) -> (Vec<u8>, bool) {
+        let mut bytes = [0; 8];
+        let read = socket.read(&mut bytes).unwrap().unwrap();
+        (bytes[..read.count].to_vec(), read.ends_urgent)
+    }
+
+    #[test]
+    fn data_that_arrives_before_the_urgent_mark_is_read_does_not_repeat_the_notice() {
+        run(async {
+            let (mut socket, mut client) = socket_and_client();
+            rustix::net::send(&client, b"xy", SendFlags::OOB).unwrap();
+            assert!(socket.ready(true, false).await.unwrap().is_urgent);
+            client.write_all(b"z").unwrap();
+            // The runtime receives the event of the new data, which repeats the notice.
+            tokio::task::yield_now().await;
+            assert_eq!(read(&mut socket), (b"x".to_vec(), false));
+            assert_eq!(read(&mut socket), (b"yz".to_vec(), true));
+            assert!(is_pending(&mut socket).await);
+            rustix::net::send(&client, b"!", SendFlags::OOB).unwrap();
+            assert!(socket.ready(false, false).await.unwrap().is_urgent);
+        });
+    }
+
+    #[test]
+    fn more_urgent_data_before_the_urgent_mark_is_read_moves_the_mark() {
+        run(async {
+            let (mut socket, client) = socket_and_client();
+            rustix::net::send(&client, b"xy", SendFlags::OOB).unwrap();
+            assert!(socket.ready(true, false).await.unwrap().is_urgent);
+            assert_eq!(read(&mut socket), (b"x".to_vec(), false));
+            rustix::net::send(&client, b"z", SendFlags::OOB).unwrap();
+            tokio::task::yield_now().await;
+            assert_eq!(read(&mut socket), (b"y".to_vec(), false));
+            assert_eq!(read(&mut socket), (b"z".to_vec(), true));
             assert!(is_pending(&mut socket).await);
         });
     }

@@ -19,6 +19,9 @@ use std::time::Duration;
 const SESSIONS_MAX: usize = 1024;
 const SESSIONS_PER_SOURCE_MAX: usize = 64;
 const LOGIN_TIMEOUT_S: u64 = 60;
+/// Maximum of a configured timeout in seconds. A deadline after a much longer time exceeds the range
+/// of the clock.
+const TIMEOUT_MAX_S: u64 = 1 << 30;
 
 /// Table `[login]`.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -130,8 +133,10 @@ impl LoginConfiguration {
             }),
             greeting: table.greeting,
             motd: table.motd,
-            login_timeout: Duration::from_secs(login_timeout_s.max(1)),
-            idle_timeout: idle_timeout_s.filter(|s| *s > 0).map(Duration::from_secs),
+            login_timeout: Duration::from_secs(login_timeout_s.clamp(1, TIMEOUT_MAX_S)),
+            idle_timeout: idle_timeout_s
+                .filter(|s| *s > 0)
+                .map(|s| Duration::from_secs(s.min(TIMEOUT_MAX_S))),
             certificate: shared.certificate.clone(),
         })
     }
@@ -240,6 +245,16 @@ mod tests {
         assert!(listen_tls.is_empty());
         assert_eq!(configuration.idle_timeout, None);
         assert_eq!(configuration.rules.allow.len(), 1);
+    }
+
+    #[test]
+    fn a_deadline_after_the_longest_timeout_is_within_the_range_of_the_clock() {
+        let text = format!("[login]\nidle-timeout-s = {0}\nlogin-timeout-s = {0}\n", i64::MAX);
+        let configuration = complete(&text).unwrap();
+        let now = tokio::time::Instant::now();
+        for timeout in [configuration.login_timeout, configuration.idle_timeout.unwrap()] {
+            assert!(now.checked_add(timeout).is_some());
+        }
     }
 
     #[test]

@@ -28,8 +28,7 @@ const DESCRIPTORS_PER_SESSION: u64 = 4;
 /// check, a process that asks PAM.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(700);
 
-/// Runs all servers until the process is terminated: cleartext logins on kernel sockets in a second
-/// thread, everything else in this one.
+/// Runs all servers in this thread until the process is terminated.
 ///
 /// # Errors
 ///

@@ -109,6 +109,8 @@ impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
         self.stream.close().await;
         let mut unread = [0; 512];
         loop {
+            // A client that is always ready must not starve the others, nor prevent the time limit.
+            consume_budget().await;
             if self.stream.ready(true, false).await?.can_read
                 && self.stream.read(&mut unread)?.is_some_and(|read| read.count == 0)
             {

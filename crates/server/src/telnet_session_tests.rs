@@ -104,22 +104,33 @@ fn login_server() -> Rc<LoginServer> {
     Rc::new(LoginServer::open(login_state, &MeterRegistry::new("test")).unwrap())
 }
 
-#[test]
-fn a_client_that_is_always_ready_does_not_starve_other_tasks() {
+/// Returns the number of reads from [`EndlessClient`] during ten turns of another task.
+fn reads_in_ten_turns<B: SessionBackend + 'static>(back_end: B) -> usize {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     LocalSet::new().block_on(&runtime, async {
         let reads = Rc::new(Cell::new(0));
         let client = EndlessClient { reads: Rc::clone(&reads) };
         let peer = SocketAddr::from(([127, 0, 0, 1], 1));
-        let back_end = LoginSession::new();
         let mut session = TelnetSession::new(client, peer, login_server(), StartTls::Off, back_end);
         let running = spawn_local(async move { session.run().await.map(drop) });
         for _ in 0..10 {
             yield_now().await;
         }
-        assert!((1..READS_MAX).contains(&reads.get()), "{} reads", reads.get());
         running.abort();
-    });
+        reads.get()
+    })
+}
+
+#[test]
+fn a_client_that_is_always_ready_does_not_starve_other_tasks() {
+    let reads = reads_in_ten_turns(LoginSession::new());
+    assert!((1..READS_MAX).contains(&reads), "{reads} reads");
+}
+
+#[test]
+fn a_client_that_sends_without_end_does_not_starve_other_tasks_while_the_session_closes() {
+    let reads = reads_in_ten_turns(ExitedBackend);
+    assert!((1..READS_MAX).contains(&reads), "{reads} reads");
 }
 
 /// Client that closes its half of the connection before it accepts output.

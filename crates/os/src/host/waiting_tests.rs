@@ -10,7 +10,8 @@ use net::internet::addresses::Address;
 use net::internet::slaac::Secret;
 use net::link::ethernet::MacAddress;
 use net::meter::Counter;
-use std::future::Future;
+use rustix::net::SendFlags;
+use std::future::{Future, poll_fn};
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as Time;
@@ -99,6 +100,55 @@ fn a_hundred_connections_are_opened_concurrently() {
         for client in clients {
             in_time(client).await.unwrap();
         }
+    });
+}
+
+#[test]
+fn urgent_data_and_a_reset_end_a_wait_of_a_task_that_does_not_read() {
+    with_hosts(|host| async move {
+        let listener = host.listen(7).unwrap();
+        let mut peer = TcpStream::connect((USERSPACE, 7)).await.unwrap();
+        let (stream, _) = in_time(listener.accept()).await.unwrap();
+        let poll_urgent = |knows_urgent| {
+            let stream = &stream;
+            poll_fn(move |context| stream.poll_urgent(context, knows_urgent))
+        };
+        peer.write_all(b"data").await.unwrap();
+        while stream.status().unwrap().receive_queue < 4 {
+            tokio::task::yield_now().await;
+        }
+        // Data does not end the wait; the urgent data that is sent during the wait does.
+        let sending = async {
+            rustix::net::send(&peer, b"!", SendFlags::OOB).unwrap();
+        };
+        let mut waiting = pin!(poll_urgent(false));
+        assert!(poll_fn(|context| Poll::Ready(waiting.as_mut().poll(context))).await.is_pending());
+        let (urgent, ()) = tokio::join!(in_time(waiting), sending);
+        urgent.unwrap();
+        // Known urgent data does not end the wait; a reset does.
+        let mut waiting = pin!(poll_urgent(true));
+        assert!(poll_fn(|context| Poll::Ready(waiting.as_mut().poll(context))).await.is_pending());
+        rustix::net::sockopt::set_socket_linger(&peer, Some(Time::ZERO)).unwrap();
+        drop(peer);
+        let error = in_time(waiting).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+    });
+}
+
+#[test]
+fn a_reset_but_not_a_half_close_ends_a_wait_for_urgent_data() {
+    with_hosts(|host| async move {
+        let listener = host.listen(7).unwrap();
+        let mut peer = TcpStream::connect((USERSPACE, 7)).await.unwrap();
+        let (mut stream, _) = in_time(listener.accept()).await.unwrap();
+        peer.shutdown().await.unwrap();
+        assert_eq!(in_time(stream.read(&mut [0; 1])).await.unwrap(), 0);
+        let mut waiting = pin!(poll_fn(|context| stream.poll_urgent(context, false)));
+        assert!(poll_fn(|context| Poll::Ready(waiting.as_mut().poll(context))).await.is_pending());
+        rustix::net::sockopt::set_socket_linger(&peer, Some(Time::ZERO)).unwrap();
+        drop(peer);
+        let error = in_time(waiting).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
     });
 }
 

@@ -262,6 +262,9 @@ impl ConsoleSession {
                 self.log_write_access(client, id);
             }
             EscapeCommand::Watch => self.console.multiplexer.borrow_mut().release_write_access(id),
+            // Without the limit, a client that repeats these commands and does not read its output
+            // would keep the server from serving others.
+            EscapeCommand::ListClients | EscapeCommand::Replay if !client.has_output_space() => {}
             EscapeCommand::ListClients => {
                 let clients = self.console.multiplexer.borrow().list_clients();
                 clients.iter().for_each(|line| notify(client, line));
@@ -377,7 +380,7 @@ mod tests {
     use carrier::meters::MeterRegistry;
     use std::net::SocketAddr;
 
-    fn session_and_client() -> (ConsoleSession, TelnetClient) {
+    fn session_and_client(start_tls: StartTls) -> (ConsoleSession, TelnetClient) {
         let mut flags = Flags::default();
         flags.login.console = Some("/dev/ttyS0".to_owned());
         let loader = ConfigurationLoader::open(&flags).unwrap();
@@ -386,13 +389,13 @@ mod tests {
         let server = LoginServer::open(login_state, &MeterRegistry::new("test")).unwrap();
         let peer = SocketAddr::from(([127, 0, 0, 1], 1));
         let options = ConsoleSession::OPTIONS;
-        let client = TelnetClient::new(peer, Rc::new(server), StartTls::Required, options);
+        let client = TelnetClient::new(peer, Rc::new(server), start_tls, options);
         (ConsoleSession::new(Rc::new(SerialConsole::new(settings))), client)
     }
 
     #[test]
     fn a_client_that_delays_start_tls_is_disconnected() {
-        let (mut session, mut client) = session_and_client();
+        let (mut session, mut client) = session_and_client(StartTls::Required);
         client.tls_input = Some(Vec::new());
         assert_eq!(session.advance(&mut client).unwrap(), None);
         assert_eq!(session.ending(), None);
@@ -403,8 +406,18 @@ mod tests {
     }
 
     #[test]
+    fn recent_output_is_not_repeated_before_the_client_has_accepted_it() {
+        let (mut session, mut client) = session_and_client(StartTls::Off);
+        session.console.multiplexer.borrow_mut().broadcast(&[b'x'; 60_000]);
+        session.advance(&mut client).unwrap();
+        session.on_event(&mut client, Event::Data(&b"\x05cr".repeat(9)));
+        let queued_len = client.telnet.output().len() + client.unsent_output.len();
+        assert!((60_000..61_000).contains(&queued_len), "{queued_len}");
+    }
+
+    #[test]
     fn replies_to_are_you_there_are_limited() {
-        let (mut session, mut client) = session_and_client();
+        let (mut session, mut client) = session_and_client(StartTls::Required);
         for _ in 0..9 {
             session.on_event(&mut client, Event::Command(Command::AreYouThere));
         }
