@@ -108,7 +108,8 @@ impl Write for BlockingSocket {
 pub(crate) fn complete<T>(future: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result,
-        Poll::Pending => Err(ErrorKind::WouldBlock.into()),
+        // The calls of a blocking socket are never pending.
+        Poll::Pending => Err(io::Error::other("a blocking socket was not ready")),
     }
 }
 
