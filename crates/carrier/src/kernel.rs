@@ -8,11 +8,11 @@ use super::{AckPolicy, CarrierStatus, EndedSession, EngineContext, Outcome, Stre
 use anyhow::{Context, Result};
 use net::meter::{Account, Counter};
 use net::time::Instant;
-use os::readiness::{self, PollFlags, Wake, Watched};
+use os::readiness::{self, PollFlags, Wake, Watched, would_block_as_pending};
 use os::receive_delay;
 use os::socket::{self, TcpInfo};
 use rustix::net::SendFlags;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::pin::pin;
@@ -272,19 +272,18 @@ impl<S: StreamSession> Kernel<'_, S> {
                 None => (output, SendFlags::NOSIGNAL),
             };
             let previous_account = self.context.meter.enter(Account::Interrupt);
-            let send_result =
-                rustix::net::send(&self.stream, bytes, flags).map_err(io::Error::from);
+            let send_result = would_block_as_pending(rustix::net::send(&self.stream, bytes, flags));
             self.context.meter.enter(previous_account);
             match send_result {
-                Ok(count) => {
+                Poll::Ready(Ok(count)) => {
                     self.session.sent(count);
                     self.delay_acknowledgments();
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                Poll::Pending => {
                     self.poller.clear(PollFlags::OUT);
                     return Ok(());
                 }
-                Err(error) => self.ended = Some(outcome_of(error)?),
+                Poll::Ready(Err(error)) => self.ended = Some(outcome_of(error)?),
             }
         }
     }
@@ -306,18 +305,17 @@ impl<S: StreamSession> Kernel<'_, S> {
         let buffer = self.buffer.get_mut(..self.read_len).unwrap_or_default();
         let read_result = match self.has_timestamps {
             true => receive_delay::read(&self.stream, buffer),
-            false => rustix::io::read(&self.stream, buffer)
-                .map(|count| (count, None))
-                .map_err(io::Error::from),
+            false => would_block_as_pending(rustix::io::read(&self.stream, buffer))
+                .map_ok(|count| (count, None)),
         };
         self.context.meter.enter(previous_account);
         let (count, delay) = match read_result {
-            Ok(read_result) => read_result,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+            Poll::Ready(Ok(received)) => received,
+            Poll::Pending => {
                 self.poller.clear(PollFlags::IN | PollFlags::ERR);
                 return Ok(());
             }
-            Err(error) => {
+            Poll::Ready(Err(error)) => {
                 self.ended = Some(outcome_of(error)?);
                 return Ok(());
             }

@@ -4,7 +4,7 @@
 //! statistics.
 
 use os::host::{self, Host};
-use os::readiness::{self, PollFlags};
+use os::readiness::{self, PollFlags, would_block_as_pending};
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -104,14 +104,15 @@ impl TcpConnection {
         Some(info.unsent_bytes? == 0 && info.bytes_acknowledged? >= sent_bytes)
     }
 
-    /// Writes as many bytes as fit into the send buffer, without waiting.
+    /// Writes as many bytes as fit into the send buffer, without waiting. Returns their number, or
+    /// [`Poll::Pending`] if the send buffer is full; no task is woken when it has space.
     ///
     /// # Errors
     ///
-    /// Returns the error of the socket; [`io::ErrorKind::WouldBlock`] if the send buffer is full.
-    pub fn try_write(&self, data: &[u8]) -> io::Result<usize> {
+    /// Returns the error of the connection.
+    pub fn try_write(&self, data: &[u8]) -> Poll<io::Result<usize>> {
         match self {
-            Self::Kernel(stream) => stream.try_write(data),
+            Self::Kernel(stream) => would_block_as_pending(stream.try_write(data)),
             Self::Userspace(stream) => stream.try_write(data),
         }
     }

@@ -10,7 +10,7 @@
 //! answered. If a datagram cannot be delivered, the kernel reports the error and the destination,
 //! and [`DatagramSocket::datagram_error`] returns this report.
 
-use crate::readiness::OwnsDescriptor;
+use crate::readiness::{OwnsDescriptor, would_block_as_pending};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SendFlags, SocketFlags, SocketType, sendto, socket_with, sockopt,
@@ -19,6 +19,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Poll, ready};
 
 /// Maximum number of datagrams in one buffer. Every kernel that supports `UDP_SEGMENT` accepts this
 /// number.
@@ -155,16 +156,17 @@ impl DatagramSocket {
     /// of each.
     ///
     /// Returns the number of datagrams sent. It is less than the number of lengths if the send
-    /// buffer is full or if the next datagram cannot be sent.
+    /// buffer is full or if the next datagram cannot be sent. Returns [`Poll::Pending`] if the send
+    /// buffer has no space for the first datagram.
     ///
     /// # Errors
     ///
-    /// Returns the error of sending the first datagram; `WouldBlock` if the send buffer is full.
-    pub fn send(&self, bytes: &[u8], lens: &[usize], to: SocketAddr) -> io::Result<usize> {
+    /// Returns the error of sending the first datagram.
+    pub fn send(&self, bytes: &[u8], lens: &[usize], to: SocketAddr) -> Poll<io::Result<usize>> {
         if let [len] = lens {
             let datagram = bytes.get(..*len).unwrap_or(bytes);
-            sendto(&self.fd, datagram, SendFlags::empty(), &to)?;
-            return Ok(1);
+            let sent = sendto(&self.fd, datagram, SendFlags::empty(), &to);
+            return would_block_as_pending(sent).map_ok(|_| 1);
         }
         let mut sent = 0;
         let mut rest = lens;
@@ -191,10 +193,10 @@ impl DatagramSocket {
                     self.can_segment.store(false, Ordering::Relaxed);
                 }
                 Err(_) if sent > 0 => break,
-                Err(error) => return Err(error.into()),
+                failed => return would_block_as_pending(failed),
             }
         }
-        Ok(sent)
+        Poll::Ready(Ok(sent))
     }
 
     /// Groups consecutive datagrams into buffers that the kernel can segment.
@@ -250,12 +252,12 @@ impl DatagramSocket {
     }
 
     /// Receives datagrams until `inbox` is full or no datagram is waiting. Returns whether more
-    /// datagrams may be waiting.
+    /// datagrams may be waiting, or [`Poll::Pending`] if none was waiting.
     ///
     /// # Errors
     ///
-    /// Returns the error of `recvmmsg(2)`; `WouldBlock` if no datagram is waiting.
-    pub fn receive(&self, inbox: &mut Inbox) -> io::Result<bool> {
+    /// Returns the error of `recvmmsg(2)`.
+    pub fn receive(&self, inbox: &mut Inbox) -> Poll<io::Result<bool>> {
         inbox.arrivals.clear();
         inbox.allocate_buffers();
         let mut names = [const { Name::ZERO }; RECEIVE_BUFFERS];
@@ -291,14 +293,15 @@ impl DatagramSocket {
                 null,
             )
         };
-        let received = usize::try_from(received).map_err(|_| io::Error::from(last_errno()))?;
+        let received = usize::try_from(received).map_err(|_| last_errno());
+        let received = ready!(would_block_as_pending(received))?;
         for (message, name) in messages.iter().zip(&names).take(received) {
             let is_truncated = message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0;
             let len = usize::try_from(message.msg_len).unwrap_or(0);
             let from = name.address().filter(|_| !is_truncated);
             inbox.arrivals.push(Arrival::of(&message.msg_hdr, len, from));
         }
-        Ok(received == RECEIVE_BUFFERS)
+        Poll::Ready(Ok(received == RECEIVE_BUFFERS))
     }
 
     /// Takes the next error report about a datagram sent from this socket.

@@ -20,6 +20,7 @@ use net::transport::udp::SocketId;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::thread;
 
 const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 1);
@@ -54,10 +55,10 @@ impl Application for Mirror {
         while let Some((from, packet)) = layers.udp.receive_from(socket) {
             let data = packet.data().to_vec();
             layers.pool.put(packet);
-            layers.send_to(socket, &data, from, cx).unwrap();
+            assert_eq!(layers.send_to(socket, &data, from, cx), Poll::Ready(Ok(())));
         }
         if let Some((to, len)) = self.ping_target.take() {
-            layers.ping(to, (7, 1), len, cx).unwrap();
+            assert_eq!(layers.ping(to, (7, 1), len, cx), Poll::Ready(Ok(())));
         }
         self.echoed = self.echoed.or(layers.take_echo_reply());
         while let Some((id, event)) = layers.tcp.event() {

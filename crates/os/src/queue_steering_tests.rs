@@ -20,6 +20,7 @@ use net::transport::udp::SocketId;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::task::Poll;
 use std::thread;
 
 const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 1);
@@ -108,7 +109,7 @@ impl Application for DatagramEcho {
         while let Some((source, packet)) = layers.udp.receive_from(self.0) {
             let data = packet.data().to_vec();
             layers.pool.put(packet);
-            layers.send_to(self.0, &data, source, cx).unwrap();
+            assert_eq!(layers.send_to(self.0, &data, source, cx), Poll::Ready(Ok(())));
         }
     }
 }

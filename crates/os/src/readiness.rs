@@ -313,6 +313,32 @@ const HANGUP_FLAGS: [(PollFlags, EventFlags); 3] = [
     (PollFlags::ERR, EventFlags::ERR),
 ];
 
+/// Converts the result of a system call on a non-blocking descriptor: EAGAIN becomes
+/// [`Poll::Pending`]. No other interface of the program reports a pending operation as an error.
+///
+/// Call it where the system call is made. It registers no waker: the caller waits for the readiness
+/// of the descriptor.
+///
+/// # Errors
+///
+/// Returns every other error of the call.
+pub fn would_block_as_pending<T>(result: Result<T, impl Into<io::Error>>) -> Poll<io::Result<T>> {
+    match result.map_err(Into::into) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
+        result => Poll::Ready(result),
+    }
+}
+
+/// Converts the result of a call that returns `None` if the descriptor is not ready, such as
+/// [`Serial::read`](crate::serial::Serial::read), for [`Registered::attempt`].
+///
+/// # Errors
+///
+/// Returns the error of the call.
+pub fn none_as_pending<T>(result: io::Result<Option<T>>) -> Poll<io::Result<T>> {
+    result.transpose().map_or(Poll::Pending, Poll::Ready)
+}
+
 /// An object that owns its descriptor.
 ///
 /// # Safety
@@ -361,7 +387,49 @@ impl<T: OwnsDescriptor> Registered<T> {
 
     /// Clears the readiness for `interest` until the next event.
     pub fn clear_readiness(&self, interest: Interest) {
-        _ = self.0.try_io(interest, |_| io::Result::<()>::Err(io::ErrorKind::WouldBlock.into()));
+        _ = self.attempt(interest, |_| Poll::<io::Result<()>>::Pending);
+    }
+
+    /// Makes a call that does not wait, unless the descriptor is known not to be ready for
+    /// `interest`. If the call is pending, clears the readiness until the next event. No task is
+    /// woken: await [`AsyncFd::ready`] before the next attempt.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of `call`.
+    pub fn attempt<R>(
+        &self,
+        interest: Interest,
+        call: impl FnOnce(&T) -> Poll<io::Result<R>>,
+    ) -> Poll<io::Result<R>> {
+        self.attempt_and_drain(interest, call, |_| false)
+    }
+
+    /// Makes a call like [`Self::attempt`]. Also clears the readiness if `has_drained` reports that
+    /// the result has drained the descriptor, such as a short read. This saves the caller a further
+    /// call that would be pending. An event that occurs during the call is not lost.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of `call`.
+    pub fn attempt_and_drain<R>(
+        &self,
+        interest: Interest,
+        call: impl FnOnce(&T) -> Poll<io::Result<R>>,
+        has_drained: impl FnOnce(&R) -> bool,
+    ) -> Poll<io::Result<R>> {
+        let mut outcome = Poll::Pending;
+        // If the descriptor is not ready, tokio does not call the closure.
+        _ = self.0.try_io(interest, |owner| {
+            outcome = call(owner);
+            match &outcome {
+                Poll::Ready(Ok(result)) if !has_drained(result) => Ok(()),
+                Poll::Ready(Err(_)) => Ok(()),
+                // tokio clears the readiness if the closure returns `WouldBlock`.
+                Poll::Ready(Ok(_)) | Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
+            }
+        });
+        outcome
     }
 }
 
@@ -422,6 +490,7 @@ impl Watched {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::unwrap_ready;
     use std::os::unix::net::UnixStream;
 
     #[test]
@@ -430,6 +499,69 @@ mod tests {
         let until = clock.now() + Duration::from_millis(3);
         assert_eq!(wait(&mut [], &clock, Some(until)).unwrap(), Wake::Deadline);
         assert!(clock.now() >= until);
+    }
+
+    #[test]
+    fn a_read_without_data_is_pending_and_other_errors_are_errors() {
+        let (local, peer) = UnixStream::pair().unwrap();
+        local.set_nonblocking(true).unwrap();
+        let mut buffer = [0; 8];
+        assert!(would_block_as_pending(rustix::io::read(&local, &mut buffer)).is_pending());
+        rustix::io::write(&peer, b"abc").unwrap();
+        let read = would_block_as_pending(rustix::io::read(&local, &mut buffer));
+        assert_eq!(unwrap_ready(read).unwrap(), 3);
+        drop(peer);
+        let written = would_block_as_pending(rustix::io::write(&local, b"x"));
+        assert_eq!(unwrap_ready(written).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    }
+
+    /// Registers one end of a pair of sockets, and waits until the runtime knows that the end has
+    /// the data `abc`.
+    async fn registered_with_data() -> (Registered<OwnedFd>, UnixStream) {
+        let (local, peer) = UnixStream::pair().unwrap();
+        local.set_nonblocking(true).unwrap();
+        let local = register(local.into(), Interest::READABLE).unwrap();
+        rustix::io::write(&peer, b"abc").unwrap();
+        local.readable().await.unwrap().retain_ready();
+        (local, peer)
+    }
+
+    fn read(from: &Registered<OwnedFd>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        let read = |from: &OwnedFd| would_block_as_pending(rustix::io::read(from, buffer));
+        from.attempt(Interest::READABLE, read)
+    }
+
+    fn run(test: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.unwrap().block_on(test);
+    }
+
+    #[test]
+    fn an_attempt_is_repeated_until_it_is_pending() {
+        run(async {
+            let (local, _peer) = registered_with_data().await;
+            let mut buffer = [0; 2];
+            assert_eq!(unwrap_ready(read(&local, &mut buffer)).unwrap(), 2);
+            assert_eq!(unwrap_ready(read(&local, &mut buffer)).unwrap(), 1);
+            assert!(read(&local, &mut buffer).is_pending());
+            let mut is_called = false;
+            let attempted = local.attempt(Interest::READABLE, |_| {
+                is_called = true;
+                Poll::Ready(Ok(()))
+            });
+            assert!(attempted.is_pending() && !is_called, "the readiness is cleared");
+        });
+    }
+
+    #[test]
+    fn an_attempt_that_drains_the_descriptor_returns_its_result_and_clears_the_readiness() {
+        run(async {
+            let (local, _peer) = registered_with_data().await;
+            let call = |_: &OwnedFd| Poll::Ready(Ok(7));
+            let drained = local.attempt_and_drain(Interest::READABLE, call, |count| *count == 7);
+            assert_eq!(unwrap_ready(drained).unwrap(), 7);
+            assert!(read(&local, &mut [0; 2]).is_pending());
+        });
     }
 
     #[test]

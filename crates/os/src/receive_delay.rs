@@ -5,8 +5,10 @@
 //! The difference between the stamp and the time of the read is the delay of the reader: its
 //! wake-up and its wait for a processor. The time before the arrival of the data is not included.
 
+use crate::readiness::would_block_as_pending;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::task::{Poll, ready};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Size of a control buffer for one message with a `timespec`, in 64-bit words.
@@ -35,14 +37,15 @@ pub fn stamp_arrivals(socket: &impl AsFd) -> io::Result<()> {
 }
 
 /// Reads into `buffer`. Returns the number of bytes read, and the time that the last byte spent in
-/// the receive queue; `None` if the kernel has no stamp for that byte.
+/// the receive queue; `None` if the kernel has no stamp for that byte. Returns [`Poll::Pending`] if
+/// a non-blocking socket has no data.
 ///
 /// A step of the system clock between arrival and read falsifies the delay; it is never negative.
 ///
 /// # Errors
 ///
 /// Returns the error of `recvmsg(2)`.
-pub fn read(socket: &impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<Duration>)> {
+pub fn read(socket: &impl AsFd, buffer: &mut [u8]) -> Poll<io::Result<(usize, Option<Duration>)>> {
     let mut iovec = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let mut control = [0_u64; CONTROL_WORDS];
     // SAFETY: an all-zero message header is valid and empty.
@@ -54,11 +57,12 @@ pub fn read(socket: &impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<
     // SAFETY: the pointers point to memory of the given lengths that lives until the end of this
     // function.
     let count = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut message, 0) };
-    let count = usize::try_from(count).map_err(|_| io::Error::last_os_error())?;
+    let count = usize::try_from(count).map_err(|_| io::Error::last_os_error());
+    let count = ready!(would_block_as_pending(count))?;
     let read_at = SystemTime::now().duration_since(UNIX_EPOCH).ok();
     let arrived_at = stamp(&message);
     let delay = read_at.zip(arrived_at).map(|(read, arrived)| read.saturating_sub(arrived));
-    Ok((count, delay))
+    Poll::Ready(Ok((count, delay)))
 }
 
 /// Returns the stamp in `message`, as the time since 1970.
@@ -83,6 +87,7 @@ fn stamp(message: &libc::msghdr) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::unwrap_ready;
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
     use std::time::Instant;
@@ -107,7 +112,7 @@ mod tests {
             while written_at.elapsed() < Duration::from_millis(20) {
                 std::hint::spin_loop();
             }
-            let (count, delay) = read(&client, &mut buffer).unwrap();
+            let (count, delay) = unwrap_ready(read(&client, &mut buffer)).unwrap();
             assert_eq!((count, buffer[0]), (1, b'x'));
             let elapsed = written_at.elapsed();
             if let Some(delay) = delay {
@@ -124,8 +129,9 @@ mod tests {
     fn without_stamps_a_read_has_no_delay() {
         let (client, mut peer) = pair();
         peer.write_all(b"x").unwrap();
-        assert_eq!(read(&client, &mut [0; 8]).unwrap(), (1, None), "stamped, though not asked to");
+        let mut read_once = || unwrap_ready(read(&client, &mut [0; 8])).unwrap();
+        assert_eq!(read_once(), (1, None), "stamped, though not asked to");
         drop(peer);
-        assert_eq!(read(&client, &mut [0; 8]).unwrap().0, 0);
+        assert_eq!(read_once().0, 0);
     }
 }

@@ -5,7 +5,7 @@ use crate::datagram::{DatagramSocket, Inbox};
 use crate::device::Device;
 use crate::driver::Driver;
 use crate::interface::Interface;
-use crate::testing::{in_new_network, segments_datagrams};
+use crate::testing::{in_new_network, segments_datagrams, unwrap_ready};
 use crate::tun::{Options, Tun};
 use crate::wait_strategy::Wait;
 use net::Cx;
@@ -19,6 +19,7 @@ use net::transport::udp::SocketId;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::num::NonZeroU16;
 use std::os::fd::{AsFd, AsRawFd};
+use std::task::Poll;
 
 const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 1);
 const USERSPACE: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 2);
@@ -58,7 +59,7 @@ impl Application for Collector {
         }
         if let Some((data, to)) = self.to_send.take() {
             let sent = layers.send_segments(self.socket, &data, SIZE, to, cx);
-            assert_eq!(sent, Ok(data.len()));
+            assert_eq!(sent, Poll::Ready(Ok(data.len())));
         }
     }
 }
@@ -115,7 +116,7 @@ impl Fixture {
             self.turn();
         };
         let mut inbox = Inbox::default();
-        while socket.receive(&mut inbox).is_err() {
+        while !matches!(socket.receive(&mut inbox), Poll::Ready(Ok(_))) {
             _ = socket.send(PROBE_DATAGRAM, &[1], ends.local_address());
             self.turn();
             if let Some(from) = self.collector.from {
@@ -163,7 +164,7 @@ fn receive_datagrams(fixture: &mut Fixture, socket: &DatagramSocket, count: usiz
     let mut collected = Vec::new();
     while collected.len() < count {
         fixture.turn();
-        if socket.receive(&mut inbox).is_ok() {
+        if let Poll::Ready(Ok(_)) = socket.receive(&mut inbox) {
             let datagrams = inbox.datagrams().map(|one| one.data.to_vec());
             collected.extend(datagrams.filter(|datagram| datagram != PROBE_DATAGRAM));
         }
@@ -176,7 +177,8 @@ fn exchange_datagrams(options: Options, takes_segments: bool, ends: Ends) -> Fix
     let mut fixture = Fixture::new(options, takes_segments);
     let socket = fixture.socket(ends);
     let data = pattern(20_300);
-    assert_eq!(socket.send(&data, &lens(&data), ends.local_address()).unwrap(), 21);
+    let sent = socket.send(&data, &lens(&data), ends.local_address());
+    assert_eq!(unwrap_ready(sent).unwrap(), 21);
     assert_eq!(fixture.collect(21), datagrams(&data));
     let back = data.iter().rev().copied().collect::<Vec<_>>();
     fixture.collector.to_send = Some((back.clone(), fixture.collector.from.unwrap()));

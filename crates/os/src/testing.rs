@@ -8,6 +8,7 @@ use net::time::Duration;
 use rustix::io::Errno;
 use std::os::fd::AsFd;
 use std::process::Command;
+use std::task::Poll;
 use test_support::not_configured;
 
 /// Runs `test` in a new network namespace; panics if the machine permits no new namespace.
@@ -43,6 +44,14 @@ pub(crate) fn segments_datagrams(device: &Device) -> bool {
         not_configured("kernel: TUN_F_USO4", &format!("Linux {release} is older than 6.2"));
     }
     device.has_uso()
+}
+
+/// Returns the result of an operation; panics if it is pending.
+pub(crate) fn unwrap_ready<T>(outcome: Poll<T>) -> T {
+    match outcome {
+        Poll::Ready(result) => result,
+        Poll::Pending => panic!("the operation is pending"),
+    }
 }
 
 /// Waits until `descriptor` is readable; panics after ten seconds.

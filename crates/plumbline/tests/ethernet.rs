@@ -31,6 +31,7 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::task::Poll;
 use std::thread;
 use test_support::peers;
 
@@ -168,7 +169,8 @@ impl Host {
     fn ping(&mut self, destination: IpAddr) {
         let now = self.clock.now();
         let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
-        self.station.layers.ping(destination, (1, 1), 56, &mut cx).unwrap();
+        let sent = self.station.layers.ping(destination, (1, 1), 56, &mut cx);
+        assert_eq!(sent, Poll::Ready(Ok(())));
         self.run_until("echo reply", |host| host.station.take_echo_reply().is_some());
     }
 

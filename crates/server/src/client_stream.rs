@@ -5,9 +5,8 @@
 //! without blocking. A kernel socket is used directly and supports urgent data; the other streams
 //! have a buffer in each direction.
 
-use os::readiness::{self, Registered};
+use os::readiness::{self, Registered, would_block_as_pending};
 use os::socket;
-use rustix::io::Errno;
 use rustix::net::sockopt::socket_error;
 use rustix::net::{SendFlags, Shutdown};
 use std::io::{self, ErrorKind};
@@ -155,21 +154,16 @@ impl ClientStream for Socket {
         // mark stops at the mark.
         let ends_urgent = self.is_urgent_ahead
             && socket::is_at_urgent_mark(self.stream.get_ref()).unwrap_or(true);
-        let mut count = None;
+        let capacity = bytes.len();
         let may_stop_at_mark = self.is_urgent_ahead;
-        let read = self.stream.try_io(Interest::READABLE, |stream| {
-            let read = rustix::io::read(stream, &mut *bytes)?;
-            count = Some(read);
+        let count = self.stream.attempt_and_drain(
+            Interest::READABLE,
+            |stream| would_block_as_pending(rustix::io::read(stream, bytes)),
             // A short read has drained the socket, except if the read stopped at the urgent mark.
             // Later data sets readiness again.
-            let is_empty = read > 0 && read < bytes.len() && !may_stop_at_mark;
-            if is_empty { Err(ErrorKind::WouldBlock.into()) } else { Ok(read) }
-        });
-        let count = match (count, read) {
-            (Some(count), _) | (None, Ok(count)) => count,
-            (None, Err(error)) if would_block(&error) => return Ok(None),
-            (None, Err(error)) => return Err(error),
-        };
+            |count| *count > 0 && *count < capacity && !may_stop_at_mark,
+        );
+        let Some(count) = unless_pending_or_interrupted(count)? else { return Ok(None) };
         if ends_urgent {
             self.is_urgent_ahead = false;
             // The events of data that arrived before this read have repeated the notice. Further
@@ -185,14 +179,9 @@ impl ClientStream for Socket {
             Some(urgent) => (urgent, SendFlags::NOSIGNAL | SendFlags::OOB),
             None => (bytes, SendFlags::NOSIGNAL),
         };
-        let send_result = self
-            .stream
-            .try_io(Interest::WRITABLE, |stream| Ok(rustix::net::send(stream, bytes, flags)?));
-        match send_result {
-            Ok(count) => Ok(Some(count)),
-            Err(error) if would_block(&error) => Ok(None),
-            Err(error) => Err(error),
-        }
+        unless_pending_or_interrupted(self.stream.attempt(Interest::WRITABLE, |stream| {
+            would_block_as_pending(rustix::net::send(stream, bytes, flags))
+        }))
     }
 
     async fn close(&mut self) {
@@ -201,9 +190,14 @@ impl ClientStream for Socket {
     }
 }
 
-fn would_block(error: &io::Error) -> bool {
-    error.kind() == ErrorKind::WouldBlock
-        || error.raw_os_error() == Some(Errno::INTR.raw_os_error())
+/// Converts the result of a call on a socket. After a signal, the socket is still ready, so the
+/// session calls again.
+fn unless_pending_or_interrupted(outcome: Poll<io::Result<usize>>) -> io::Result<Option<usize>> {
+    match outcome {
+        Poll::Ready(Ok(count)) => Ok(Some(count)),
+        Poll::Ready(Err(error)) if error.kind() != ErrorKind::Interrupted => Err(error),
+        Poll::Ready(Err(_)) | Poll::Pending => Ok(None),
+    }
 }
 
 /// Buffered stream without urgent data: TLS, or another asynchronous stream.

@@ -290,6 +290,7 @@ mod tests {
     use rustix::net::{AddressFamily, SocketFlags, SocketType};
     use std::cell::{Cell, RefCell};
     use std::net::Ipv4Addr;
+    use std::task::Poll;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
     use tokio::sync::Notify;
@@ -330,7 +331,8 @@ mod tests {
         }
 
         fn notify_refused(&self, connection: &TcpConnection, refusal: AdmissionRefusal) {
-            connection.try_write(refusal.to_string().as_bytes()).unwrap();
+            let written = connection.try_write(refusal.to_string().as_bytes());
+            assert!(matches!(written, Poll::Ready(Ok(_))), "{written:?}");
         }
 
         async fn serve(self: Rc<Self>, mut connection: TcpConnection, _peer: SocketAddr) {

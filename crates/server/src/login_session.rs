@@ -18,13 +18,13 @@ use super::start_tls_policy::StartTls;
 use super::telnet_client::{TYPED_MAX_LEN, TelnetClient};
 use anyhow::{Context, Result, bail};
 use os::pty::{ControlCharacters, OUTPUT_FLUSHED, PtyProgram};
-use os::readiness::{self, Registered};
+use os::readiness::{self, Registered, none_as_pending};
 use os::tty::WindowSize;
 use os::utmp::Entry;
 use password_check::CheckResult;
 use protocols::telnet::{Command, Event, OptionCode, OptionSet, ServerSettings, Side};
 use std::future::poll_fn;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -375,7 +375,7 @@ impl LoginSession {
         while client.has_output_space() {
             let Stage::Program(program, _) = &self.stage else { return Ok(()) };
             let read = server.charge_call(|| read_terminal(program, &mut scratch));
-            let Some(count) = read? else { return Ok(()) };
+            let Poll::Ready(count) = read? else { return Ok(()) };
             match scratch.get(..count).unwrap_or_default() {
                 [] => {
                     self.finish();
@@ -404,21 +404,14 @@ impl LoginSession {
     }
 }
 
-/// Reads from the terminal once. Returns 0 on a hang-up and `None` if no data is available now. A
-/// short read marks the terminal as drained, which saves a further read that would return no data.
-fn read_terminal(program: &Registered<PtyProgram>, bytes: &mut [u8]) -> Result<Option<usize>> {
-    let mut count = None;
-    let read = program.try_io(Interest::READABLE, |program| {
-        count = program.read(bytes)?;
-        let is_empty = count.is_none_or(|count| count > 1 && count < 1024);
-        if is_empty { Err(ErrorKind::WouldBlock.into()) } else { Ok(()) }
-    });
-    match (count, read) {
-        (Some(count), _) => Ok(Some(count)),
-        (None, Ok(())) => Ok(None),
-        (None, Err(error)) if error.kind() == ErrorKind::WouldBlock => Ok(None),
-        (None, Err(error)) => Err(error).context("the terminal of the program failed"),
-    }
+/// Reads from the terminal once. Returns the number of bytes, 0 after a hang-up, or
+/// [`Poll::Pending`] if no data is available now. A short read marks the terminal as drained, which
+/// saves a further read that would return no data.
+fn read_terminal(program: &Registered<PtyProgram>, bytes: &mut [u8]) -> Poll<Result<usize>> {
+    let read = |program: &PtyProgram| none_as_pending(program.read(bytes));
+    let is_short = |count: &usize| *count > 1 && *count < 1024;
+    let count = program.attempt_and_drain(Interest::READABLE, read, is_short);
+    count.map(|count| count.context("the terminal of the program failed"))
 }
 
 async fn stage_ready(

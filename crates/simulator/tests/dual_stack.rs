@@ -15,6 +15,7 @@ use simulator::faults::Faults;
 use simulator::transmission_line::Line;
 use simulator::{Host, World};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::task::Poll;
 
 const USER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
@@ -142,10 +143,10 @@ impl Application for DatagramClient {
         let Some(socket) = bound else { return };
         self.socket = bound;
         for (to, data) in self.to_send.drain(..) {
-            assert_eq!(layers.send_to(socket, &data, to, cx), Ok(()));
+            assert_eq!(layers.send_to(socket, &data, to, cx), Poll::Ready(Ok(())));
         }
         if let Some((to, len)) = self.to_ping.take() {
-            assert_eq!(layers.ping(to, (7, 1), len, cx), Ok(()));
+            assert_eq!(layers.ping(to, (7, 1), len, cx), Poll::Ready(Ok(())));
         }
         while let Some((from, packet)) = layers.udp.receive_from(socket) {
             self.received.push((from.ip(), packet.data().to_vec()));

@@ -9,13 +9,14 @@ use super::meter_report::Readings;
 use super::registry::MeterRegistry;
 use super::socket_path;
 use os::clock::Monotonic;
-use os::readiness::{self, PollFd, PollFlags};
+use os::readiness::{self, PollFd, PollFlags, would_block_as_pending};
 use os::wakeup::Wakeup;
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -78,17 +79,17 @@ fn serve_clients(listener: &UnixListener, stop_event: &Wakeup, registry: &MeterR
         }
         match descriptors.map(|descriptor| !descriptor.revents().is_empty()) {
             [_, true] => return,
-            [true, _] => match listener.accept() {
+            [true, _] => match would_block_as_pending(listener.accept()) {
                 // Ignored: the client has gone or is too slow.
-                Ok((stream, _)) => {
+                Poll::Ready(Ok((stream, _))) => {
                     drop(answer(&stream, registry, readings));
                     readings.count += 1;
                     let cpu = os::clock::thread_cpu_time();
                     readings.cpu_ns = u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX);
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Poll::Pending => {}
                 // No descriptors are left; retry later.
-                Err(_) => thread::sleep(CLIENT_TIMEOUT),
+                Poll::Ready(Err(_)) => thread::sleep(CLIENT_TIMEOUT),
             },
             _ => {}
         }

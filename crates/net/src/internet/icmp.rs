@@ -263,14 +263,6 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
-            let mut bytes = bytes;
-            let _ = Message::parse(&bytes);
-            seal(&mut bytes);
-            let _ = Message::parse(&bytes);
-        }
-
-        #[test]
         fn any_body_of_an_error_is_read_or_refused(
             message_type in prop::sample::select(&[UNREACHABLE, TIME_EXCEEDED, PARAMETER_PROBLEM]),
             first: u8,

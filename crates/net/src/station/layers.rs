@@ -16,6 +16,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::net::{IpAddr, SocketAddr};
 use core::num::NonZeroU16;
+use core::task::{Poll, ready};
 
 /// Maximum number of datagrams from applications that are queued for the link.
 const OUTGOING_MAX: usize = 64;
@@ -48,29 +49,21 @@ pub struct Layers {
     pub(super) has_events: bool,
 }
 
-/// The reason why a datagram was not sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SendError {
-    /// The queue to the link is full, or no packet buffer is free. Try again after the link has
-    /// sent something.
-    WouldBlock,
-    /// UDP or the layer below rejects the datagram.
-    Refused(udp::SendError),
-}
-
+/// Output of an application is [`Poll::Pending`] while the queue to the link is full or no packet
+/// buffer is free. The application tries again after the link has sent something; no task is woken.
 impl Layers {
     /// Sends `data` from a UDP socket to `destination`.
     ///
     /// # Errors
     ///
-    /// See [`SendError`].
+    /// Returns an error if UDP or the layer below rejects the datagram.
     pub fn send_to(
         &mut self,
         socket: SocketId,
         data: &[u8],
         destination: SocketAddr,
         cx: &mut Cx<'_>,
-    ) -> Result<(), SendError> {
+    ) -> Poll<Result<(), udp::SendError>> {
         self.send_piece(socket, data, 0, destination, cx)
     }
 
@@ -81,7 +74,7 @@ impl Layers {
     ///
     /// # Errors
     ///
-    /// See [`SendError`]. After an error no data was accepted.
+    /// Returns the errors of [`Self::send_to`]. After an error no data was accepted.
     pub fn send_segments(
         &mut self,
         socket: SocketId,
@@ -89,7 +82,7 @@ impl Layers {
         size: NonZeroU16,
         destination: SocketAddr,
         cx: &mut Cx<'_>,
-    ) -> Result<usize, SendError> {
+    ) -> Poll<Result<usize, udp::SendError>> {
         let piece_len_max = self.udp.super_datagram_max(size, destination.ip(), &self.internet, cx);
         let piece_len_max = piece_len_max.max(size.get().into());
         let size = size.get();
@@ -97,12 +90,12 @@ impl Layers {
         for piece in data.chunks(piece_len_max) {
             let segment_size = if piece.len() > usize::from(size) { size } else { 0 };
             match self.send_piece(socket, piece, segment_size, destination, cx) {
-                Ok(()) => accepted += piece.len(),
-                Err(error) if accepted == 0 => return Err(error),
-                Err(_) => break,
+                Poll::Ready(Ok(())) => accepted += piece.len(),
+                unsent if accepted == 0 => return unsent.map_ok(|()| 0),
+                Poll::Ready(Err(_)) | Poll::Pending => break,
             }
         }
-        Ok(accepted)
+        Poll::Ready(Ok(accepted))
     }
 
     fn send_piece(
@@ -112,37 +105,36 @@ impl Layers {
         segment_size: u16,
         destination: SocketAddr,
         cx: &mut Cx<'_>,
-    ) -> Result<(), SendError> {
-        let mut packet = self.outgoing_packet(cx)?;
+    ) -> Poll<Result<(), udp::SendError>> {
+        let mut packet = ready!(self.poll_outgoing_packet(cx));
         packet.extend(data);
         packet.offload.segment_size = segment_size;
         let Self { udp, internet, pool, .. } = self;
         let sent = udp.send(socket, packet, destination, internet, pool, cx);
-        self.outgoing.extend(sent.map_err(SendError::Refused)?);
-        Ok(())
+        self.outgoing.extend(sent?);
+        Poll::Ready(Ok(()))
     }
 
     /// Sends an echo request; see [`Internet::make_echo_request`].
     ///
     /// # Errors
     ///
-    /// See [`SendError`].
+    /// Returns the errors of [`Internet::make_echo_request`].
     pub fn ping(
         &mut self,
         destination: IpAddr,
         (identifier, sequence): (u16, u16),
         payload_len: u16,
         cx: &mut Cx<'_>,
-    ) -> Result<(), SendError> {
-        let packet = self.outgoing_packet(cx)?;
+    ) -> Poll<Result<(), internet::SendError>> {
+        let packet = ready!(self.poll_outgoing_packet(cx));
         self.pool.put(packet);
         let internet = &mut self.internet;
         let pool = &mut self.pool;
         let result =
             internet.make_echo_request(destination, identifier, sequence, payload_len, pool, cx);
-        let result = result.map_err(|error| SendError::Refused(udp::SendError::Internet(error)))?;
-        self.outgoing.extend(result);
-        Ok(())
+        self.outgoing.extend(result?);
+        Poll::Ready(Ok(()))
     }
 
     /// Removes and returns the last reply to an echo request of this host.
@@ -154,19 +146,18 @@ impl Layers {
     ///
     /// # Errors
     ///
-    /// See [`SendError`].
+    /// Returns an error if the Internet layer rejects the datagram.
     pub fn send_raw(
         &mut self,
         header: internet::Header,
         data: &[u8],
         cx: &mut Cx<'_>,
-    ) -> Result<(), SendError> {
-        let mut packet = self.outgoing_packet(cx)?;
+    ) -> Poll<Result<(), internet::SendError>> {
+        let mut packet = ready!(self.poll_outgoing_packet(cx));
         packet.extend(data);
         let sent = self.internet.send(packet, header, &mut self.pool, cx);
-        let sent = sent.map_err(|error| SendError::Refused(udp::SendError::Internet(error)))?;
-        self.outgoing.extend(sent);
-        Ok(())
+        self.outgoing.extend(sent?);
+        Poll::Ready(Ok(()))
     }
 
     /// Returns the next datagram of a protocol registered with [`Internet::register_protocol`]. The
@@ -192,16 +183,17 @@ impl Layers {
         !self.pool.is_only_reserve_left()
     }
 
-    fn outgoing_packet(&mut self, cx: &mut Cx<'_>) -> Result<Packet, SendError> {
+    /// Allocates a packet for output of an application.
+    fn poll_outgoing_packet(&mut self, cx: &mut Cx<'_>) -> Poll<Packet> {
         if self.outgoing.len() >= OUTGOING_MAX {
             cx.meter.count(Counter::IpOutputDropped);
-            return Err(SendError::WouldBlock);
+            return Poll::Pending;
         }
         if !self.has_buffer_for_output() {
             cx.meter.count(Counter::PacketsRefused);
-            return Err(SendError::WouldBlock);
+            return Poll::Pending;
         }
-        self.pool.take(cx.meter).ok_or(SendError::WouldBlock)
+        self.pool.take(cx.meter).map_or(Poll::Pending, Poll::Ready)
     }
 
     /// Returns the attachment to an Ethernet segment, if there is one.

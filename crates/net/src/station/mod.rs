@@ -35,7 +35,7 @@ mod stream;
 
 pub use control_structure::Control;
 pub use ethernet::Ethernet;
-pub use layers::{Layers, SendError};
+pub use layers::Layers;
 pub use multiqueue::Misdelivered;
 pub use scheduler::Scheduler;
 pub use stream::{Opening, TcpStreamApp};

@@ -10,6 +10,7 @@ use crate::internet::{icmpv6, ipv4, ipv6};
 use crate::link::Datagram;
 use crate::transport::tcp::{ConnectionId, Profile};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::task::Poll;
 
 const OURS: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 1);
 const THEIRS: Ipv6Addr = Ipv6Addr::new(0x2001, 0xDB8, 0, 0, 0, 0, 0, 2);
@@ -234,7 +235,8 @@ fn only_errors_that_quote_a_datagram_of_a_bound_port_are_accepted() {
     let layers = &mut host.station.layers;
     let cx = &mut host.context.cx();
     let socket = layers.udp.bind(PORT, cx).unwrap();
-    layers.send_to(socket, &[7; 1400], SocketAddr::new(THEIRS.into(), PORT), cx).unwrap();
+    let sent = layers.send_to(socket, &[7; 1400], SocketAddr::new(THEIRS.into(), PORT), cx);
+    assert_eq!(sent, Poll::Ready(Ok(())));
     let datagram = host.transmit();
     let mut forged = datagram.clone();
     // The lower byte of the source port.

@@ -14,7 +14,11 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::num::NonZeroU16;
+use core::task::Poll;
 use proptest::prelude::*;
+
+/// Result of a send: the number of accepted bytes.
+type Accepted = Poll<Result<usize, udp::SendError>>;
 
 const PORT: u16 = 69;
 const LOCAL: u16 = 1000;
@@ -30,7 +34,9 @@ proptest! {
     ) {
         let data = pattern(len);
         let mut harness = Harness::new(uso);
-        let accepted = harness.send(&data, size, is_v6).unwrap();
+        let Poll::Ready(Ok(accepted)) = harness.send(&data, size, is_v6) else {
+            panic!("not accepted");
+        };
         let sent = harness.take_sent();
         let datagrams: Vec<_> = sent.iter().flat_map(Sent::segmented_data).collect();
         let expected: Vec<_> = data.chunks(size.into()).map(<[u8]>::to_vec).collect();
@@ -95,12 +101,12 @@ impl Harness {
         call(station, *socket, &mut Cx { now: Instant::ZERO, rng, meter })
     }
 
-    fn send(&mut self, data: &[u8], size: u16, is_v6: bool) -> Result<usize, SendError> {
+    fn send(&mut self, data: &[u8], size: u16, is_v6: bool) -> Accepted {
         let to = if is_v6 { THEIRS_V6.into() } else { IpAddr::from(THEIRS) };
         self.send_to(data, size, (to, LOCAL).into())
     }
 
-    fn send_to(&mut self, data: &[u8], size: u16, to: SocketAddr) -> Result<usize, SendError> {
+    fn send_to(&mut self, data: &[u8], size: u16, to: SocketAddr) -> Accepted {
         let size = NonZeroU16::new(size).unwrap();
         self.with(|station, id, cx| station.layers.send_segments(id, data, size, to, cx))
     }
@@ -144,7 +150,7 @@ impl Harness {
 fn datagrams_of_one_size_are_one_packet_for_a_device_with_uso() {
     for (is_v6, ip_header_len) in [(false, 20), (true, 40)] {
         let mut harness = Harness::new(true);
-        assert_eq!(harness.send(&pattern(1050), 100, is_v6), Ok(1050));
+        assert_eq!(harness.send(&pattern(1050), 100, is_v6), Poll::Ready(Ok(1050)));
         let sent = harness.take_sent();
         let [one] = &sent[..] else { panic!("{} packets", sent.len()) };
         assert_eq!((one.segment_size, one.offloaded_checksum), (100, Some((ip_header_len, 6))));
@@ -164,7 +170,7 @@ fn datagrams_of_one_size_are_one_packet_for_a_device_with_uso() {
 #[test]
 fn data_beyond_the_maximum_of_one_packet_is_sent_in_two() {
     let mut harness = Harness::new(true);
-    assert_eq!(harness.send(&pattern(65 * 10 + 3), 10, false), Ok(653));
+    assert_eq!(harness.send(&pattern(65 * 10 + 3), 10, false), Poll::Ready(Ok(653)));
     let counts: Vec<_> =
         harness.take_sent().iter().map(|packet| packet.segmented_data().len()).collect();
     assert_eq!(counts, [64, 2]);
@@ -173,7 +179,7 @@ fn data_beyond_the_maximum_of_one_packet_is_sent_in_two() {
 #[test]
 fn a_single_datagram_at_the_end_has_no_segment_size() {
     let mut harness = Harness::new(true);
-    assert_eq!(harness.send(&pattern(64 * 10 + 3), 10, false), Ok(643));
+    assert_eq!(harness.send(&pattern(64 * 10 + 3), 10, false), Poll::Ready(Ok(643)));
     let sizes: Vec<_> = harness.take_sent().iter().map(|one| one.segment_size).collect();
     assert_eq!(sizes, [10, 0]);
 }
@@ -184,20 +190,20 @@ fn datagrams_longer_than_the_path_mtu_are_sent_individually() {
     let to = IpAddr::from(THEIRS);
     let mtu = 1000;
     harness.with(|station, _, cx| station.layers.internet.lower_path_mtu(to, mtu, cx));
-    assert_eq!(harness.send(&pattern(4000), 973, false), Ok(4000));
+    assert_eq!(harness.send(&pattern(4000), 973, false), Poll::Ready(Ok(4000)));
     let sent = harness.take_sent();
     assert_eq!(sent.iter().map(|one| one.segment_size).collect::<Vec<_>>(), [0; 5]);
     // A device could not finish the checksum of a fragmented datagram.
     assert_eq!(sent[0].offloaded_checksum, None);
-    assert_eq!(harness.send(&pattern(4000), 972, false), Ok(4000));
+    assert_eq!(harness.send(&pattern(4000), 972, false), Poll::Ready(Ok(4000)));
     assert_eq!(harness.take_sent()[0].segment_size, 972);
 }
 
 #[test]
 fn if_the_queue_fills_only_whole_datagrams_are_accepted() {
     let mut harness = Harness::new(false);
-    assert_eq!(harness.send(&pattern(7000), 100, false), Ok(6400));
-    assert_eq!(harness.send(&pattern(600), 100, false), Err(SendError::WouldBlock));
+    assert_eq!(harness.send(&pattern(7000), 100, false), Poll::Ready(Ok(6400)));
+    assert_eq!(harness.send(&pattern(600), 100, false), Poll::Pending);
     assert_eq!(harness.take_sent().len(), 64);
 }
 
@@ -205,7 +211,7 @@ fn if_the_queue_fills_only_whole_datagrams_are_accepted() {
 fn a_datagram_that_can_never_be_sent_is_refused() {
     let mut harness = Harness::new(true);
     let nowhere = harness.send_to(&pattern(1000), 100, (THEIRS, 0).into());
-    assert_eq!(nowhere, Err(SendError::Refused(udp::SendError::Port)));
+    assert_eq!(nowhere, Poll::Ready(Err(udp::SendError::Port)));
     assert_eq!(harness.station.packets_in_use(), 0);
 }
 
@@ -213,7 +219,7 @@ fn a_datagram_that_can_never_be_sent_is_refused() {
 fn a_super_datagram_to_the_local_host_arrives_as_datagrams() {
     let mut harness = Harness::new(true);
     let to = (Ipv4Addr::LOCALHOST, PORT).into();
-    assert_eq!(harness.send_to(&pattern(250), 100, to), Ok(250));
+    assert_eq!(harness.send_to(&pattern(250), 100, to), Poll::Ready(Ok(250)));
     harness.with(|station, socket, cx| {
         station.step(Step::Network, &mut IdleApplication, cx);
         let lens: Vec<_> =

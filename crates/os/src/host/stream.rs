@@ -212,15 +212,15 @@ impl Stream {
     }
 
     /// Writes as much of `data` as fits in the send buffer, without waiting, and returns the number
-    /// of bytes.
+    /// of bytes, or [`Poll::Pending`] if there is no space now; no task is woken when there is.
     ///
     /// # Errors
     ///
-    /// Returns [`io::ErrorKind::WouldBlock`] if there is no space, otherwise the errors of a write.
-    pub fn try_write(&self, data: &[u8]) -> io::Result<usize> {
+    /// Returns the errors of a write.
+    pub fn try_write(&self, data: &[u8]) -> Poll<io::Result<usize>> {
         self.host.act(|state| match self.write_now(state, &[IoSlice::new(data)], false)? {
-            0 if !data.is_empty() => Err(io::ErrorKind::WouldBlock.into()),
-            accepted => Ok(accepted),
+            0 if !data.is_empty() => Poll::Pending,
+            accepted => Poll::Ready(Ok(accepted)),
         })
     }
 

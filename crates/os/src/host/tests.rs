@@ -3,7 +3,7 @@
 use super::*;
 use crate::datagram::{DatagramSocket, Inbox};
 use crate::interface::Interface;
-use crate::testing::in_new_network;
+use crate::testing::{in_new_network, unwrap_ready};
 use crate::tun::{Options, Tun};
 use std::future::Future;
 use std::net::Ipv4Addr;
@@ -144,7 +144,8 @@ fn datagrams_of_one_size_pass_in_both_directions_in_one_call() {
         let kernel_socket = DatagramSocket::bind((KERNEL, 0).into()).unwrap();
         let data = test_data(1048);
         let lens = [&[100; 10][..], &[48]].concat();
-        assert_eq!(kernel_socket.send(&data, &lens, (USERSPACE, 69).into()).unwrap(), 11);
+        let sent = kernel_socket.send(&data, &lens, (USERSPACE, 69).into());
+        assert_eq!(unwrap_ready(sent).unwrap(), 11);
         let mut buffer = [0; 5000];
         let (count, from) = host_socket.recv_from(&mut buffer).await.unwrap();
         assert_eq!(buffer[..count], data[..100]);
@@ -164,7 +165,7 @@ fn datagrams_of_one_size_pass_in_both_directions_in_one_call() {
         let mut received_datagrams = Vec::new();
         while received_datagrams.len() < 11 {
             tokio::task::yield_now().await;
-            if kernel_socket.receive(&mut inbox).is_ok() {
+            if let Poll::Ready(Ok(_)) = kernel_socket.receive(&mut inbox) {
                 received_datagrams.extend(inbox.datagrams().map(|one| one.data.to_vec()));
             }
         }

@@ -1,8 +1,7 @@
 //! A UDP socket.
 
 use super::{Host, State};
-use net::station::SendError;
-use net::transport::udp::{BindError, SocketId, Waiting};
+use net::transport::udp::{BindError, SendError, SocketId, Waiting};
 use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
@@ -67,31 +66,36 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`Self::try_send_to`] except `WouldBlock`.
+    /// Returns the errors of [`Self::try_send_to`].
     pub async fn send_to(&self, data: &[u8], destination: SocketAddr) -> io::Result<usize> {
         let notifier = self.host.shared.lock().senders.notifier();
         let attempt = |state: &mut State| match self.send(state, data, destination) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => state.senders.wait(),
-            sent => Poll::Ready(sent),
+            Poll::Pending => state.senders.wait(),
+            sent => sent,
         };
         self.host.poll_until_ready(notifier, attempt).await
     }
 
-    /// Sends one datagram without waiting. Returns its length.
+    /// Sends one datagram without waiting. Returns its length, or [`Poll::Pending`] if there is no
+    /// space now; no task is woken when there is.
     ///
     /// # Errors
     ///
-    /// Returns [`io::ErrorKind::WouldBlock`] if there is no space now, `InvalidInput` for a
-    /// destination to which nothing can be sent or for too much data, and the error of a device
-    /// that has failed.
-    pub fn try_send_to(&self, data: &[u8], destination: SocketAddr) -> io::Result<usize> {
+    /// Returns `InvalidInput` for a destination to which nothing can be sent or for too much data,
+    /// and the error of a device that has failed.
+    pub fn try_send_to(&self, data: &[u8], destination: SocketAddr) -> Poll<io::Result<usize>> {
         self.host.act(|state| self.send(state, data, destination))
     }
 
-    fn send(&self, state: &mut State, data: &[u8], destination: SocketAddr) -> io::Result<usize> {
+    fn send(
+        &self,
+        state: &mut State,
+        data: &[u8],
+        destination: SocketAddr,
+    ) -> Poll<io::Result<usize>> {
         state.check()?;
         let sent = state.layers(|layers, cx| layers.send_to(self.id, data, destination, cx));
-        sent.map_or_else(|error| Err(refusal(error)), |()| Ok(data.len()))
+        sent.map_ok(|()| data.len()).map_err(refusal)
     }
 
     /// Sends `data` in datagrams of `size` bytes; the last one may be shorter. Waits until there is
@@ -103,7 +107,7 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`Self::try_send_segments_to`] except `WouldBlock`.
+    /// Returns the errors of [`Self::try_send_segments_to`].
     pub async fn send_segments_to(
         &self,
         data: &[u8],
@@ -112,13 +116,14 @@ impl UdpSocket {
     ) -> io::Result<usize> {
         let notifier = self.host.shared.lock().senders.notifier();
         let attempt = |state: &mut State| match self.send_segments(state, data, size, destination) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => state.senders.wait(),
-            sent => Poll::Ready(sent),
+            Poll::Pending => state.senders.wait(),
+            sent => sent,
         };
         self.host.poll_until_ready(notifier, attempt).await
     }
 
-    /// Sends datagrams like [`Self::send_segments_to`], but without waiting.
+    /// Sends datagrams like [`Self::send_segments_to`], but without waiting; [`Poll::Pending`] if
+    /// there is no space for the first datagram.
     ///
     /// # Errors
     ///
@@ -128,7 +133,7 @@ impl UdpSocket {
         data: &[u8],
         size: NonZeroU16,
         destination: SocketAddr,
-    ) -> io::Result<usize> {
+    ) -> Poll<io::Result<usize>> {
         self.host.act(|state| self.send_segments(state, data, size, destination))
     }
 
@@ -138,7 +143,7 @@ impl UdpSocket {
         data: &[u8],
         size: NonZeroU16,
         destination: SocketAddr,
-    ) -> io::Result<usize> {
+    ) -> Poll<io::Result<usize>> {
         state.check()?;
         let sent =
             state.layers(|layers, cx| layers.send_segments(self.id, data, size, destination, cx));
@@ -232,11 +237,8 @@ fn copy_into(buffer: &mut [u8], data: &[u8]) -> usize {
     count
 }
 
-fn refusal(error: SendError) -> io::Error {
-    match error {
-        SendError::WouldBlock => io::ErrorKind::WouldBlock.into(),
-        SendError::Refused(_) => io::ErrorKind::InvalidInput.into(),
-    }
+fn refusal(_: SendError) -> io::Error {
+    io::ErrorKind::InvalidInput.into()
 }
 
 impl Drop for UdpSocket {

@@ -13,12 +13,13 @@ use laboratory::control::{
 use net::time::Duration;
 use os::clock::Monotonic;
 use os::interface::Interface;
-use os::readiness::PollFlags;
+use os::readiness::{PollFlags, would_block_as_pending};
 use os::tun::Tun;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::os::fd::OwnedFd;
+use std::task::Poll;
 
 /// Number of operations in one block.
 const ECHOES_PER_BLOCK: u64 = 200;
@@ -119,11 +120,10 @@ impl TunSession {
     /// Reads the data that has arrived at the kernel's end of the session, without waiting, and
     /// returns the number of bytes read.
     fn read_echo(&mut self) -> Result<usize> {
-        match self.socket.read(&mut self.answer) {
-            Ok(0) => bail!("the station closed the connection"),
-            Ok(count) => Ok(count),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
-            Err(error) => Err(error.into()),
+        match would_block_as_pending(self.socket.read(&mut self.answer))? {
+            Poll::Ready(0) => bail!("the station closed the connection"),
+            Poll::Ready(count) => Ok(count),
+            Poll::Pending => Ok(0),
         }
     }
 

@@ -6,11 +6,12 @@ use crate::login_server::LoginServer;
 use anyhow::{Context, Result};
 use net::meter::Counter;
 use os::modem_lines::{MarkDecoder, ModemLines, Received};
-use os::readiness::{self, Registered};
+use os::readiness::{self, Registered, none_as_pending};
 use os::serial::Serial;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::io::Interest;
 
@@ -101,11 +102,10 @@ async fn read(
     output_log: &mut OutputLog,
     server: &LoginServer,
 ) -> io::Result<()> {
-    let mut guard = line.readable().await?;
+    line.readable().await?.retain_ready();
     let mut bytes = [0; READ_LEN];
-    let read = guard.try_io(|line| or_would_block(line.get_ref().read(&mut bytes)?));
-    let Ok(read) = read else { return Ok(()) };
-    let count = read?;
+    let read = line.attempt(Interest::READABLE, |line| none_as_pending(line.read(&mut bytes)));
+    let Poll::Ready(count) = read? else { return Ok(()) };
     if count == 0 {
         return Err(io::Error::new(ErrorKind::NotConnected, "the device hung up"));
     }
@@ -135,18 +135,13 @@ async fn read(
 }
 
 async fn write(console: &SerialConsole, line: &Registered<Serial>) -> io::Result<()> {
-    let mut guard = line.writable().await?;
+    line.writable().await?.retain_ready();
     let mut multiplexer = console.multiplexer.borrow_mut();
-    let write_result =
-        guard.try_io(|line| or_would_block(line.get_ref().write(multiplexer.queued_input())?));
-    if let Ok(write_result) = write_result {
-        multiplexer.consume_input(write_result?);
+    let write = |line: &Serial| none_as_pending(line.write(multiplexer.queued_input()));
+    if let Poll::Ready(count) = line.attempt(Interest::WRITABLE, write)? {
+        multiplexer.consume_input(count);
     }
     Ok(())
-}
-
-fn or_would_block(count: Option<usize>) -> io::Result<usize> {
-    count.ok_or_else(|| ErrorKind::WouldBlock.into())
 }
 
 /// Reads the modem lines. A serial line without modem lines reports nothing.

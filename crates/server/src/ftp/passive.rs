@@ -10,12 +10,13 @@ use super::passive_ports::Ports;
 use crate::source::source;
 use carrier::TcpConnection;
 use os::host::{self, Host};
-use os::readiness::{self, Registered};
+use os::readiness::{self, Registered, would_block_as_pending};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, acceptfrom_with, sockopt};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::rc::Rc;
+use std::task::{Poll, ready};
 use std::time::Duration;
 use tokio::io::Interest;
 
@@ -118,12 +119,13 @@ impl PassiveListener {
 
     /// Accepts a connection that is already waiting.
     pub(super) fn try_accept(&self) -> Option<(Stream, SocketAddr)> {
-        let (stream, from) = match self {
-            Self::Idle(socket) => accept(socket).ok()?,
-            Self::Registered(socket) => accept(socket.get_ref()).ok()?,
+        let accepted = match self {
+            Self::Idle(socket) => accept(socket),
+            Self::Registered(socket) => accept(socket.get_ref()),
             // Listeners of the user-space host are only awaited.
             Self::Userspace(_) | Self::Broken => return None,
         };
+        let Poll::Ready(Ok((stream, from))) = accepted else { return None };
         Some((Stream::Unregistered(stream), from))
     }
 
@@ -143,14 +145,14 @@ impl PassiveListener {
         loop {
             let mut ready = socket.readable().await?;
             match accept(socket.get_ref()) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
-                Err(error) if error.kind() != io::ErrorKind::ConnectionAborted => {
+                Poll::Pending => ready.clear_ready(),
+                Poll::Ready(Err(error)) if error.kind() != io::ErrorKind::ConnectionAborted => {
                     // Usually no descriptors are left. The connection stays queued and is accepted
                     // later.
                     tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                     return Err(error);
                 }
-                accepted => {
+                Poll::Ready(accepted) => {
                     return accepted.map(|(stream, from)| (Stream::Unregistered(stream), from));
                 }
             }
@@ -180,11 +182,11 @@ fn listen(address: SocketAddr) -> Option<(TcpListener, SocketAddr)> {
     Some((socket, address))
 }
 
-fn accept(socket: &impl AsFd) -> io::Result<(TcpStream, SocketAddr)> {
+fn accept(socket: &impl AsFd) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let (stream, from) = acceptfrom_with(socket, flags)?;
+    let (stream, from) = ready!(would_block_as_pending(acceptfrom_with(socket, flags)))?;
     let from = from.and_then(|from| SocketAddr::try_from(from).ok());
-    Ok((stream.into(), from.ok_or(io::ErrorKind::InvalidData)?))
+    Poll::Ready(Ok((stream.into(), from.ok_or(io::ErrorKind::InvalidData)?)))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use protocols::tftp::{Fault, Request, RequestError};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
+use std::task::Poll;
 use tokio::io::Interest;
 use transfer::tftp::UdpTransport;
 
@@ -94,14 +95,14 @@ async fn serve_kernel(socket: Registered<DatagramSocket>, server: Rc<TftpServer>
             Err(error) => return error,
         };
         match socket.get_ref().receive(&mut inbox) {
-            Ok(true) => {}
-            Ok(false) => ready.clear_ready(),
-            Err(error) => {
+            Poll::Ready(Ok(true)) => {}
+            Poll::Ready(Ok(false)) => ready.clear_ready(),
+            pending_or_failed => {
                 ready.clear_ready();
                 // Nothing is sent from this socket, so only a lack of buffer memory can cause an
                 // error.
                 while socket.get_ref().datagram_error().is_some() {}
-                if error.kind() != io::ErrorKind::WouldBlock {
+                if pending_or_failed.is_ready() {
                     tokio::task::yield_now().await;
                 }
                 continue;

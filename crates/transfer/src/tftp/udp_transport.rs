@@ -9,6 +9,7 @@ use protocols::tftp::window_size_for;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
+use std::task::Poll;
 use tokio::io::Interest;
 
 /// Size of the receive buffer that is requested from the kernel, in bytes as the kernel counts
@@ -79,13 +80,13 @@ impl UdpTransport {
                     socket.send_to(datagram.unwrap_or_default(), to).await.map(|_| 1)
                 }
                 Self::Kernel(socket) => match socket.get_ref().send(bytes, lens, to) {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    Poll::Pending => {
                         let duplicate = socket.get_ref().as_fd().try_clone_to_owned()?;
                         let writable = readiness::register(duplicate, Interest::WRITABLE)?;
                         writable.writable().await?.retain_ready();
                         Ok(0)
                     }
-                    sent => sent,
+                    Poll::Ready(sent) => sent,
                 },
             };
             outbox.advance(send_result?);
@@ -107,13 +108,13 @@ impl UdpTransport {
             let mut ready = socket.ready(Interest::READABLE | Interest::ERROR).await?;
             match socket.get_ref().receive(inbox) {
                 // Datagrams that arrive after this call make the socket ready again.
-                Ok(false) => ready.clear_ready(),
-                Ok(true) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                Poll::Ready(Ok(false)) => ready.clear_ready(),
+                Poll::Ready(Ok(true)) => {}
+                Poll::Pending => {
                     ready.clear_ready();
                     continue;
                 }
-                Err(error) => {
+                Poll::Ready(Err(error)) => {
                     ready.clear_ready();
                     return Err(error);
                 }

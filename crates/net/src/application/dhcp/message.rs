@@ -518,15 +518,5 @@ mod tests {
             };
             prop_assert_eq!(Message::parse(&message.emit()), Ok(message));
         }
-
-        #[test]
-        fn any_options_are_parsed_without_a_panic(options: Vec<u8>) {
-            let _ = Message::parse(&offer_with_options(&options));
-        }
-
-        #[test]
-        fn any_bytes_are_parsed_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..700)) {
-            let _ = Message::parse(&bytes);
-        }
     }
 }

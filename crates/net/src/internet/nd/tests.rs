@@ -229,22 +229,6 @@ proptest! {
         let parsed = read(&message.emit(ROUTER, OURS));
         prop_assert_eq!(parsed, Ok(Parsed { message, options_skipped: 0 }));
     }
-
-    #[test]
-    fn no_cut_or_changed_message_makes_the_parser_panic(
-        message in message(), cut: prop::sample::Index, place: prop::sample::Index, byte: u8,
-    ) {
-        let mut bytes = message.emit(ROUTER, OURS);
-        let place = place.index(bytes.len());
-        bytes[place] = byte;
-        let _ = read(&bytes);
-        let _ = read(&bytes[..cut.index(bytes.len())]);
-    }
-
-    #[test]
-    fn no_bytes_make_the_parser_panic(kind in 133..=137_u8, rest: Vec<u8>) {
-        let _ = read(&[&[kind, 0], rest.as_slice()].concat());
-    }
 }
 
 #[test]

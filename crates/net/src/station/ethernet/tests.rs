@@ -17,6 +17,7 @@ use crate::station::{Application, Opening, Scheduler, Station, Step, TcpStreamAp
 use crate::time::Duration;
 use crate::transport::tcp::Profile;
 use core::net::SocketAddr;
+use core::task::Poll;
 use std::vec;
 
 const NETWORK: [u8; 3] = [10, 0, 0];
@@ -99,7 +100,8 @@ impl Host {
 
     fn ping(&mut self, destination: impl Into<IpAddr>) {
         let cx = &mut self.context.cx();
-        self.station.layers.ping(destination.into(), (1, 1), 56, cx).unwrap();
+        let sent = self.station.layers.ping(destination.into(), (1, 1), 56, cx);
+        assert_eq!(sent, Poll::Ready(Ok(())));
     }
 
     fn send_byte(&mut self, byte: u8) {

@@ -6,8 +6,9 @@
 //! is acceptable but does not match exactly is answered by a challenge acknowledgment. The number
 //! of challenge acknowledgments per connection and second is limited.
 
-use super::connection::{Connection, State};
+use super::connection::Connection;
 use super::header::{Flags, Header};
+use super::lifecycle::State;
 use super::recovery::{Acknowledged, Outcome};
 use super::seq::Seq;
 use super::status::{CloseReason, Event};
@@ -66,8 +67,8 @@ impl Arrival<'_> {
 impl Connection {
     /// Processes a segment in any state but LISTEN and CLOSED.
     pub(super) fn segment_arrives(&mut self, arrival: &mut Arrival<'_>, cx: &mut Cx<'_>) -> Answer {
-        self.statistics.segments_in += 1;
-        let checks = if self.state == State::SynSent {
+        self.statistics.count_segment_in();
+        let checks = if self.state() == State::SynSent {
             self.syn_sent(Arrival { may_keep: false, ..*arrival }, cx)
         } else {
             self.checks(arrival, cx)
@@ -86,7 +87,7 @@ impl Connection {
         self.check_syn(arrival, cx)?;
         self.check_ack(arrival, cx)?;
         self.check_time_wait(arrival, cx)?;
-        self.last_received_at = cx.now;
+        self.activity.received(cx.now);
         self.record_timestamp(arrival, cx.now);
         self.negotiated.record_user_timeout(&arrival.header);
         self.check_urgent(arrival, cx);
@@ -118,10 +119,10 @@ impl Connection {
         }
         self.synchronize(&header);
         self.negotiated.set_ts_recent_at(cx.now);
-        self.last_received_at = cx.now;
+        self.activity.received(cx.now);
         if !acknowledges {
             // Simultaneous open (MUST-10): the SYN is sent again, with an acknowledgment.
-            self.state = State::SynReceived;
+            self.lifecycle.receive_syn();
             self.acks.send_now();
             return Continue(());
         }
@@ -140,9 +141,9 @@ impl Connection {
 
     /// Enters ESTABLISHED: the local SYN is acknowledged.
     fn enter_established(&mut self, cx: &mut Cx<'_>) {
-        self.state = if self.snd.is_closing() { State::FinWait1 } else { State::Established };
+        self.lifecycle.establish(self.snd.is_closing());
         self.timers.retransmitted();
-        self.soft_error = None;
+        self.reports.clear_soft_error();
         self.recovery.set_starts_with_one_segment(self.rtt.backoffs() > 1);
         if self.rtt.backoffs() > 0 {
             self.rtt.syn_was_lost();
@@ -150,10 +151,10 @@ impl Connection {
         self.record_measurement(self.snd.una(), cx);
         // Data sent before the end of the handshake (Fast Open) may be outstanding.
         self.restart_retransmit_timer(cx.now);
-        self.last_received_at = cx.now;
+        self.activity.received(cx.now);
         self.start_keep_alive_timer();
-        if !self.has_early_data {
-            self.push_event(Event::Established);
+        if !self.lifecycle.has_early_data() {
+            self.reports.push(Event::Established);
         }
     }
 
@@ -161,7 +162,7 @@ impl Connection {
     /// also carries an acknowledgment. The rest of the segment is then processed as a segment
     /// without SYN (RFC 9293 figure 7).
     fn accept_repeated_syn(&mut self, arrival: &mut Arrival<'_>) {
-        let is_repeated = self.state == State::SynReceived
+        let is_repeated = self.state() == State::SynReceived
             && arrival.has(Flags::SYN)
             && !arrival.has(Flags::RST)
             && arrival.header.seq == self.rcv.irs();
@@ -204,7 +205,7 @@ impl Connection {
         let is_last = arrival.has(Flags::FIN) && arrival.header.seq + len == self.rcv.nxt();
         if arrival.has(Flags::RST) {
             cx.meter.count(Counter::TcpResetsIgnored);
-        } else if self.state == State::TimeWait && is_last {
+        } else if self.state() == State::TimeWait && is_last {
             // The peer repeats its FIN, because the acknowledgment was lost.
             self.acks.send_now();
             self.enter_time_wait(cx.now);
@@ -245,14 +246,14 @@ impl Connection {
         if !arrival.has(Flags::RST) {
             return Continue(());
         }
-        if self.state == State::TimeWait || is_enabled(Mutant::IgnoresReset) {
+        if self.state() == State::TimeWait || is_enabled(Mutant::IgnoresReset) {
             cx.meter.count(Counter::TcpResetsIgnored);
         } else if arrival.header.seq != self.rcv.nxt() {
             cx.meter.count(Counter::TcpResetsIgnored);
             self.challenge(cx);
         } else {
             cx.meter.count(Counter::TcpResets);
-            let is_opening = self.state == State::SynReceived && !self.is_passive;
+            let is_opening = self.state() == State::SynReceived && !self.lifecycle.is_passive();
             self.end(if is_opening { CloseReason::Refused } else { CloseReason::Reset });
         }
         Break(Answer::Nothing)
@@ -273,7 +274,7 @@ impl Connection {
             return Break(Answer::Nothing);
         }
         let ack = arrival.header.ack;
-        if self.state == State::SynReceived {
+        if self.state() == State::SynReceived {
             if !self.snd.acknowledges_syn(ack) {
                 cx.meter.count(Counter::TcpAcksUnsent);
                 return Break(Answer::Reset);
@@ -299,7 +300,7 @@ impl Connection {
         let is_duplicate = self.is_duplicate(arrival);
         if is_duplicate {
             cx.meter.count(Counter::TcpDuplicateAcks);
-            self.statistics.duplicate_acks += 1;
+            self.statistics.count_duplicate_ack();
         }
         let is_more = is_enabled(Mutant::ComparesWithoutWrap) && ack.0 <= self.snd.una().0;
         let has_advanced = ack.is_after(self.snd.una()) && !is_more;
@@ -322,11 +323,11 @@ impl Connection {
 
     fn process_acknowledgment(&mut self, ack: Seq) {
         let data = self.snd.acknowledge(ack);
-        self.statistics.bytes_acknowledged += u64::from(data);
-        self.soft_error = None;
+        self.statistics.count_bytes_acknowledged(data);
+        self.reports.clear_soft_error();
         self.timers.retransmitted();
         if data > 0 {
-            self.push_event(Event::Writable);
+            self.reports.push(Event::Writable);
         }
     }
 
@@ -382,20 +383,17 @@ impl Connection {
     }
 
     fn count_outcome(&mut self, outcome: &Outcome, cx: &mut Cx<'_>) {
-        let statistics = &mut self.statistics;
-        for (has_happened, counter, count) in [
-            (outcome.began_recovery, Counter::TcpFastRetransmits, &mut statistics.fast_retransmits),
-            (outcome.undone, Counter::TcpRecoveriesUndone, &mut statistics.undone),
-            (
-                outcome.duplicate_bytes,
-                Counter::TcpDuplicateReports,
-                &mut statistics.duplicate_reports,
-            ),
-        ] {
-            if has_happened {
-                cx.meter.count(counter);
-                *count += 1;
-            }
+        if outcome.began_recovery {
+            cx.meter.count(Counter::TcpFastRetransmits);
+            self.statistics.count_fast_retransmit();
+        }
+        if outcome.undone {
+            cx.meter.count(Counter::TcpRecoveriesUndone);
+            self.statistics.count_undone();
+        }
+        if outcome.duplicate_bytes {
+            cx.meter.count(Counter::TcpDuplicateReports);
+            self.statistics.count_duplicate_report();
         }
         if outcome.was_reordered {
             cx.meter.count(Counter::TcpReordered);
@@ -421,7 +419,7 @@ impl Connection {
         let is_echo = self.negotiated.has_ecn() && arrival.has(Flags::ECE);
         if is_echo && self.recovery.full_mut().is_some_and(|recovery| recovery.process_mark()) {
             cx.meter.count(Counter::TcpMarkReductions);
-            self.statistics.ecn_reductions += 1;
+            self.statistics.count_ecn_reduction();
             self.negotiated.window_was_reduced();
         }
     }
@@ -435,7 +433,7 @@ impl Connection {
         self.negotiated.record_mark(arrival.has(Flags::CWR), arrival.is_marked);
         if arrival.is_marked {
             cx.meter.count(Counter::TcpMarksIn);
-            self.statistics.ecn_marks += 1;
+            self.statistics.count_ecn_mark();
         }
     }
 
@@ -479,7 +477,8 @@ impl Connection {
     /// early to be the answer to the last transmission.
     fn rtt_since_repetition(&self, now: Instant) -> Option<Duration> {
         let min_rtt = self.recovery.full().and_then(|recovery| recovery.min_rtt())?;
-        Some(now - self.last_sent_at).filter(|rtt| *rtt >= min_rtt && self.rtt.backoffs() > 0)
+        Some(now - self.activity.last_sent_at())
+            .filter(|rtt| *rtt >= min_rtt && self.rtt.backoffs() > 0)
     }
 
     /// Returns the time since the peer's echoed timestamp was sent, in whole ticks. The result is
@@ -520,9 +519,9 @@ impl Connection {
         if !self.snd.fin_is_acknowledged() {
             return Continue(());
         }
-        match self.state {
+        match self.state() {
             State::FinWait1 => {
-                self.state = State::FinWait2;
+                self.lifecycle.acknowledge_fin();
                 self.limit_released(cx.now);
             }
             State::Closing => self.enter_time_wait(cx.now),
@@ -539,7 +538,7 @@ impl Connection {
     /// the current sequence numbers.
     fn check_time_wait(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) -> Check {
         let continues_sending = arrival.seg_len() > 0 || arrival.header.seq != self.rcv.nxt();
-        if self.state != State::TimeWait || !continues_sending {
+        if self.state() != State::TimeWait || !continues_sending {
             return Continue(());
         }
         self.challenge(cx);
@@ -550,19 +549,19 @@ impl Connection {
     /// 6093), so a pointer of zero marks nothing as urgent (row 35 of the attack table).
     fn check_urgent(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
         let is_set = arrival.has(Flags::URG) && arrival.header.urgent > 0;
-        if !is_set || !self.state.expects_data() {
+        if !is_set || !self.state().expects_data() {
             return;
         }
         let up = arrival.header.seq + u32::from(arrival.header.urgent);
         if self.rcv.set_urgent(up) {
             cx.meter.count(Counter::TcpUrgentIn);
-            self.push_event(Event::Urgent);
+            self.reports.push(Event::Urgent);
         }
     }
 
     /// Seventh: process the segment text.
     pub(super) fn process_text(&mut self, arrival: &mut Arrival<'_>, cx: &mut Cx<'_>) -> Check {
-        let is_expected = self.state.expects_data() || self.is_open_early();
+        let is_expected = self.state().expects_data() || self.is_open_early();
         if arrival.data.is_empty() || !is_expected {
             return Continue(());
         }
@@ -570,7 +569,7 @@ impl Connection {
         cx.meter.record_value(Quantity::SegmentBytesIn, whole_len as u64);
         self.process_congestion_mark(arrival, cx);
         let has_old_data = self.cut_off_old(arrival, cx);
-        if self.is_released && !arrival.data.is_empty() {
+        if self.lifecycle.is_released() && !arrival.data.is_empty() {
             // SHLD-3: the data will not be read, so the connection is reset to notify the peer.
             cx.meter.count(Counter::TcpDataAfterClose);
             self.end(CloseReason::Reset);
@@ -597,16 +596,16 @@ impl Connection {
         };
         if offset > 0 {
             cx.meter.count(Counter::TcpOutOfOrder);
-            self.statistics.out_of_order += 1;
+            self.statistics.count_out_of_order();
             // With SACK a single answer with all blocks is enough.
             if !self.negotiated.has_sack() {
                 self.acks.add_duplicate();
             }
         }
         self.rcv.advance(newly_readable);
-        self.statistics.bytes_in += newly_readable as u64;
+        self.statistics.count_bytes_in(newly_readable);
         if newly_readable > 0 {
-            self.push_event(Event::Readable);
+            self.reports.push(Event::Readable);
         }
         self.tune_receive_window(arrival, cx);
         self.record_blocks(offset, in_window.len());
@@ -633,7 +632,7 @@ impl Connection {
 
     /// Eighth: check the FIN bit. If a FIN arrives before all the data, its position is stored.
     fn check_fin(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
-        if arrival.has(Flags::FIN) && self.state.expects_data() {
+        if arrival.has(Flags::FIN) && self.state().expects_data() {
             // A legitimate peer never changes the position of its FIN. The position of a forged FIN
             // is replaced here.
             self.rcv.set_fin(arrival.data_end());
@@ -645,16 +644,16 @@ impl Connection {
         if !self.rcv.is_fin_next() {
             return;
         }
-        match self.state {
-            State::Established => self.state = State::CloseWait,
+        match self.state() {
+            State::Established => self.lifecycle.receive_fin(),
             State::FinWait1 if is_enabled(Mutant::TreatsFinAsAck) => self.enter_time_wait(cx.now),
-            State::FinWait1 => self.state = State::Closing,
+            State::FinWait1 => self.lifecycle.receive_fin(),
             State::FinWait2 if is_enabled(Mutant::SkipsTimeWait) => self.end(CloseReason::Closed),
             State::FinWait2 => self.enter_time_wait(cx.now),
             _ => return,
         }
         self.rcv.accept_fin();
-        self.push_event(Event::PeerClosed);
+        self.reports.push(Event::PeerClosed);
     }
 
     /// Answers a suspicious segment with a challenge acknowledgment (RFC 5961). A legitimate peer

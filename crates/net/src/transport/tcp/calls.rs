@@ -2,8 +2,9 @@
 
 use super::Tcp;
 use super::congestion_window::initial_window;
-use super::connection::{Connection, State, send_limit};
+use super::connection::{Connection, send_limit};
 use super::connection_id::{ConnectionId, NoConnection};
+use super::lifecycle::State;
 use super::loss_recovery::RecoveryForm;
 use super::profile::Profile;
 use super::reset::Reset;
@@ -176,20 +177,18 @@ impl Connection {
     /// SEND: queues as much of `data` as there is space for, and returns the number of queued
     /// bytes.
     pub(super) fn send(&mut self, data: &[u8]) -> usize {
-        if self.state.takes_data() { self.snd.put(data) } else { 0 }
+        if self.state().takes_data() { self.snd.put(data) } else { 0 }
     }
 
     /// SEND without a copy: queues the bytes of `data` from `start` on.
     pub(super) fn share(&mut self, data: &Arc<[u8]>, start: usize) -> usize {
-        if self.state.takes_data() { self.snd.share(data, start) } else { 0 }
+        if self.state().takes_data() { self.snd.share(data, start) } else { 0 }
     }
 
     /// Replaces the policies, except those that the SYN has already negotiated.
     pub(super) fn set_profile(&mut self, profile: Profile) {
-        let Profile { receive_window, mss_max, extensions, timestamps, .. } = *self.profile;
-        let new_profile = Profile { receive_window, mss_max, extensions, timestamps, ..profile };
-        self.profile = Arc::new(new_profile);
-        if self.state.emits_data() {
+        self.profile.replace(profile);
+        if self.state().emits_data() {
             self.start_keep_alive_timer();
         }
         self.snd.set_limit(send_limit(&profile, self.snd.mss()));
@@ -202,7 +201,7 @@ impl Connection {
             self.snd.set_urgent();
             // A zero window must not delay the notification (RFC 9293 §3.8.5), so a segment without
             // data is sent.
-            if self.state.emits_data() && self.snd.outstanding() >= self.snd.wnd() {
+            if self.state().emits_data() && self.snd.outstanding() >= self.snd.wnd() {
                 self.acks.send_now();
             }
         }
@@ -217,16 +216,12 @@ impl Connection {
 
     /// CLOSE: a FIN follows the queued data; receiving continues.
     pub(super) fn close(&mut self) {
-        match self.state {
+        match self.state() {
             State::SynSent => self.end(CloseReason::Aborted),
             State::SynReceived => self.snd.close(),
-            State::Established => {
+            State::Established | State::CloseWait => {
                 self.snd.close();
-                self.state = State::FinWait1;
-            }
-            State::CloseWait => {
-                self.snd.close();
-                self.state = State::LastAck;
+                self.lifecycle.close();
             }
             _ => {}
         }
@@ -235,13 +230,13 @@ impl Connection {
     /// CLOSE in both directions: later data from the peer is not read.
     pub(super) fn release(&mut self) {
         let is_open =
-            self.state.expects_data() || self.state == State::CloseWait || self.is_open_early();
-        self.must_abort = is_open && self.rcv.buffer().readable() > 0;
-        if !self.must_abort {
+            self.state().expects_data() || self.state() == State::CloseWait || self.is_open_early();
+        let must_abort = is_open && self.rcv.buffer().readable() > 0;
+        if !must_abort {
             self.close();
         }
-        self.is_released = true;
-        if self.state != State::Closed {
+        self.lifecycle.release(must_abort);
+        if self.state() != State::Closed {
             // The current time is unknown in this function. The timer is therefore set when it is
             // first checked.
             self.timers.limit_released(None);
@@ -251,13 +246,13 @@ impl Connection {
     /// ABORT: ends the connection and returns the reset for the peer, if one is required.
     pub(super) fn abort(&mut self, now: Instant) -> Option<Reset> {
         let reset = Reset {
-            local: self.ends.local,
-            remote: self.ends.remote,
+            local: self.ends.local(),
+            remote: self.ends.remote(),
             seq: self.snd.acceptable_seq(),
             ack: Some(self.rcv.nxt()),
             options: self.negotiated.timestamps_option(now),
         };
-        let resets_peer = !matches!(self.state, State::SynSent | State::TimeWait | State::Closed);
+        let resets_peer = !matches!(self.state(), State::SynSent | State::TimeWait | State::Closed);
         self.end(CloseReason::Aborted);
         resets_peer.then_some(reset)
     }
@@ -267,11 +262,11 @@ impl Connection {
         let threshold = self.recovery.form().map_or(u32::MAX, RecoveryForm::ssthresh);
         let window = self.recovery.form().map(RecoveryForm::cwnd);
         Status {
-            local: self.ends.local,
-            remote: self.ends.remote,
-            state: self.state,
-            close_reason: self.close_reason,
-            soft_error: self.soft_error,
+            local: self.ends.local(),
+            remote: self.ends.remote(),
+            state: self.state(),
+            close_reason: self.reports.close_reason(),
+            soft_error: self.reports.soft_error(),
             send_window: self.snd.wnd(),
             receive_window: self.rcv.wnd(),
             congestion: self.profile.congestion,
@@ -288,7 +283,7 @@ impl Connection {
             recovery: self.recovery.form().map(RecoveryForm::status).unwrap_or_default(),
             has_sack: self.negotiated.has_sack(),
             has_ecn: self.negotiated.has_ecn(),
-            statistics: self.statistics,
+            statistics: *self.statistics.values(),
         }
     }
 }

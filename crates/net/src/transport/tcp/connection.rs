@@ -1,97 +1,34 @@
 //! One connection: the transmission control block of RFC 9293 §3.3.1, with the RFC's names.
 
 use super::acknowledgments::Acknowledgments;
+use super::activity::Activity;
+use super::endpoints::Endpoints;
 use super::fast_open;
 use super::header::Header;
+use super::lifecycle::{Lifecycle, State};
 use super::loss_recovery::{LossRecovery, RecoveryParameters};
 use super::negotiated_options::NegotiatedOptions;
-use super::path_search::PathSearch;
-use super::profile::{Profile, SendLimit, WindowUpdate};
-use super::receive_tuning::ReceiveTuning;
+use super::path_search::ConnectionPath;
+use super::profile::{Profile, SendLimit, SharedProfile, WindowUpdate};
+use super::receive_tuning::ConnectionTuning;
 use super::receive_variables::ReceiveVariables;
 use super::recovery::Recovery;
+use super::reports::Reports;
 use super::rtt::RttEstimator;
 use super::send_variables::SendVariables;
 use super::seq::Seq;
-use super::status::{CloseReason, Event, Statistics};
+use super::statistics::ConnectionCounters;
+use super::status::CloseReason;
 use super::timers::Timers;
-use crate::internet::icmp::ErrorKind;
 use crate::time::{Duration, Instant};
-use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::fmt;
-use core::net::{IpAddr, SocketAddr};
+use core::net::IpAddr;
 
 /// Maximum segment size of a peer that sends no such option (RFC 9293 §3.7.1, MUST-15).
 pub(super) const DEFAULT_MSS: u16 = 536;
 const DEFAULT_MSS_V6: u16 = 1220;
 /// Lower bound for the segment size that a peer's option requests (row 25 of the attack table).
 const MIN_MSS: u16 = 64;
-
-/// The states of RFC 9293 §3.3.2. LISTEN is not a state of a connection: see `Tcp::listen`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// A connection request was sent; no matching request has been received.
-    SynSent,
-    /// A connection request was sent and one was received; the local one is not acknowledged yet.
-    SynReceived,
-    /// Open: data can be received and sent.
-    Established,
-    /// The user has closed the connection; the local FIN is not acknowledged yet.
-    FinWait1,
-    /// The user has closed the connection, and the peer has acknowledged the local FIN.
-    FinWait2,
-    /// The peer has closed the connection; the user has not.
-    CloseWait,
-    /// Both ends have closed the connection at the same time; the local FIN is not acknowledged
-    /// yet.
-    Closing,
-    /// The peer and then the user have closed the connection; the local FIN is not acknowledged
-    /// yet.
-    LastAck,
-    /// Waits until old segments have left the network.
-    TimeWait,
-    /// No connection.
-    Closed,
-}
-
-impl State {
-    /// Returns whether the user may still send.
-    #[must_use]
-    pub const fn takes_data(self) -> bool {
-        matches!(self, Self::SynSent | Self::SynReceived | Self::Established | Self::CloseWait)
-    }
-
-    /// Returns whether queued data and the FIN may be put into segments.
-    pub(super) const fn emits_data(self) -> bool {
-        matches!(
-            self,
-            Self::Established | Self::CloseWait | Self::FinWait1 | Self::Closing | Self::LastAck
-        )
-    }
-
-    /// Returns whether the peer may send further data.
-    pub(super) const fn expects_data(self) -> bool {
-        matches!(self, Self::Established | Self::FinWait1 | Self::FinWait2)
-    }
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::SynSent => "SYN-SENT",
-            Self::SynReceived => "SYN-RECEIVED",
-            Self::Established => "ESTABLISHED",
-            Self::FinWait1 => "FIN-WAIT-1",
-            Self::FinWait2 => "FIN-WAIT-2",
-            Self::CloseWait => "CLOSE-WAIT",
-            Self::Closing => "CLOSING",
-            Self::LastAck => "LAST-ACK",
-            Self::TimeWait => "TIME-WAIT",
-            Self::Closed => "CLOSED",
-        })
-    }
-}
 
 /// Initial values of a connection. An attacker must not be able to guess `iss` and `ts_offset`.
 #[derive(Clone, Copy, Debug)]
@@ -101,62 +38,30 @@ pub(super) struct Start {
     pub(super) now: Instant,
 }
 
-/// The two ends of a connection, and the maximum segment sizes of its link and path.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Endpoints {
-    pub(super) local: SocketAddr,
-    pub(super) remote: SocketAddr,
-    pub(super) link_mss: u16,
-    /// Number of data bytes of the longest segment that fits the path MTU, as reported by the layer
-    /// below.
-    pub(super) path_mss: u16,
-}
-
-/// The transmission control block.
+/// The transmission control block. Each group of variables is changed by the methods of its own
+/// file only.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) ends: Endpoints,
-    pub(super) state: State,
-    /// Whether the connection was opened passively (MUST-11).
-    pub(super) is_passive: bool,
-    /// The policies. All connections of a listener share them, until the user changes those of one
-    /// connection.
-    pub(super) profile: Arc<Profile>,
+    pub(super) lifecycle: Lifecycle,
+    /// The policies.
+    pub(super) profile: SharedProfile,
 
     pub(super) snd: SendVariables,
 
     pub(super) rcv: ReceiveVariables,
-    /// Allocated when the connection has received enough data to need a larger window.
-    pub(super) tuning: Option<Box<ReceiveTuning>>,
+    pub(super) tuning: ConnectionTuning,
     pub(super) acks: Acknowledgments,
 
     pub(super) negotiated: NegotiatedOptions,
     pub(super) rtt: RttEstimator,
     pub(super) recovery: LossRecovery,
     pub(super) timers: Timers,
-    /// Whether the layer below should try another route, because R1 timeouts have expired
-    /// (MUST-20).
-    pub(super) suspects_route: bool,
-    /// State of Fast Open until the connection is established.
-    pub(super) fast_open: Option<Box<fast_open::Handshake>>,
-    /// Whether the data of the peer's SYN was accepted before the end of the handshake.
-    pub(super) has_early_data: bool,
-    /// Allocated when segments are lost that may be too long for the path (RFC 8899).
-    pub(super) path: Option<Box<PathSearch>>,
-    pub(super) last_sent_at: Instant,
-    /// Time at which the last acceptable segment arrived.
-    pub(super) last_received_at: Instant,
-
-    /// Whether the user has released the connection, so that received data is not read.
-    pub(super) is_released: bool,
-    /// Whether the connection must be aborted, because it was released while received data was
-    /// unread.
-    pub(super) must_abort: bool,
-    /// The last ICMP error about a segment. An acknowledgment clears it.
-    pub(super) soft_error: Option<ErrorKind>,
-    pub(super) close_reason: Option<CloseReason>,
-    pub(super) pending_events: u8,
-    pub(super) statistics: Statistics,
+    pub(super) fast_open: fast_open::ConnectionHandshake,
+    pub(super) path: ConnectionPath,
+    pub(super) activity: Activity,
+    pub(super) reports: Reports,
+    pub(super) statistics: ConnectionCounters,
 }
 
 impl Connection {
@@ -167,29 +72,21 @@ impl Connection {
         let send_limit = send_limit(&profile, mss);
         Self {
             ends,
-            state,
-            is_passive: false,
+            lifecycle: Lifecycle::new(state),
             snd: SendVariables::new(iss, mss, send_limit),
             rcv: ReceiveVariables::new(profile.receive_window.start(), shift),
-            tuning: None,
+            tuning: ConnectionTuning::default(),
             acks: Acknowledgments::new(now),
             negotiated: NegotiatedOptions::new(start.ts_offset, now),
             rtt: RttEstimator::new(profile.rto_min).with_retransmission(profile.retransmission),
             recovery: LossRecovery::default(),
             timers: Timers::default(),
-            suspects_route: false,
-            fast_open: None,
-            has_early_data: false,
-            path: None,
-            last_sent_at: now,
-            last_received_at: now,
-            is_released: false,
-            must_abort: false,
-            soft_error: None,
-            close_reason: None,
-            pending_events: 0,
-            statistics: Statistics::default(),
-            profile,
+            fast_open: fast_open::ConnectionHandshake::default(),
+            path: ConnectionPath::default(),
+            activity: Activity::new(now),
+            reports: Reports::default(),
+            statistics: ConnectionCounters::default(),
+            profile: SharedProfile::new(profile),
         }
     }
 
@@ -200,7 +97,7 @@ impl Connection {
 
     /// Returns the maximum segment size that this end announces in its SYN.
     pub(super) fn receive_mss(&self) -> u16 {
-        self.profile.mss_max.unwrap_or(u16::MAX).min(self.ends.link_mss)
+        self.profile.mss_max.unwrap_or(u16::MAX).min(self.ends.link_mss())
     }
 
     /// Processes the peer's SYN: its sequence number, its options and its window.
@@ -215,9 +112,9 @@ impl Connection {
         }
         self.negotiated.synchronize(syn, &self.profile);
         self.acks.synchronize(self.rcv.nxt());
-        let default_mss = Self::default_mss(self.ends.remote.ip());
+        let default_mss = Self::default_mss(self.ends.remote().ip());
         let peer_mss = syn.options.mss.unwrap_or(default_mss).max(MIN_MSS);
-        let mss = peer_mss.min(self.receive_mss()).min(self.ends.path_mss);
+        let mss = peer_mss.min(self.receive_mss()).min(self.ends.path_mss());
         self.snd.set_mss(u32::from(mss).saturating_sub(self.negotiated.fixed_len()).max(1));
         self.snd.set_limit(send_limit(&self.profile, self.snd.mss()));
         self.snd.set_syn_window(u32::from(syn.window), syn.seq, syn.ack);
@@ -240,7 +137,7 @@ impl Connection {
     /// outstanding. Returns whether the connection now has no full recovery state.
     pub(super) fn enter_idle(&mut self) -> bool {
         if self.recovery.reduce() {
-            self.tuning = None;
+            self.tuning.stop();
             self.snd.shrink();
             self.rcv.shrink();
         }
@@ -285,7 +182,8 @@ impl Connection {
     /// Schedules a segment if the window has grown enough since the last advertisement.
     pub(super) fn schedule_window_update(&mut self) {
         let (capacity, growth) = self.rcv.window_growth();
-        if self.state.expects_data() && growth > 0 && self.is_window_update_due(growth, capacity) {
+        if self.state().expects_data() && growth > 0 && self.is_window_update_due(growth, capacity)
+        {
             self.acks.send_now();
         }
     }
@@ -300,34 +198,21 @@ impl Connection {
         recovery.map_or(mss, |recovery| recovery.even_len(self.snd.outstanding_max(), mss))
     }
 
-    /// Queues an event for the user.
-    pub(super) fn push_event(&mut self, event: Event) {
-        self.pending_events |= event.bit();
-    }
-
-    /// Returns the next event for the user.
-    pub(super) fn next_event(&mut self) -> Option<Event> {
-        let event = *Event::ORDER.iter().find(|event| self.pending_events & event.bit() != 0)?;
-        self.pending_events &= !event.bit();
-        Some(event)
-    }
-
     /// Ends the connection.
     pub(super) fn end(&mut self, close_reason: CloseReason) {
-        self.state = State::Closed;
+        self.lifecycle.end();
         self.timers.stop_all();
         self.negotiated.clear_blocks();
-        self.tuning = None;
+        self.tuning.stop();
         self.acks.cancel();
-        self.close_reason.get_or_insert(close_reason);
-        self.push_event(Event::Closed);
+        self.reports.end(close_reason);
     }
 
     /// Enters TIME-WAIT, or restarts its timer.
     pub(super) fn enter_time_wait(&mut self, now: Instant) {
-        self.state = State::TimeWait;
+        self.lifecycle.wait();
         self.negotiated.clear_blocks();
-        self.tuning = None;
+        self.tuning.stop();
         self.timers.start_time_wait(now + TIME_WAIT);
     }
 }

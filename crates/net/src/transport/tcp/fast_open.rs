@@ -8,9 +8,10 @@
 //! the limit a SYN is treated as if it had no cookie. Fast Open is off unless a profile enables it.
 
 use super::arrives::Arrival;
-use super::connection::{Connection, State};
+use super::connection::Connection;
 use super::header::{Flags, Header};
 use super::keyed_hash::Key;
+use super::lifecycle::State;
 use super::status::Event;
 use crate::cx::Cx;
 use crate::meter::Counter;
@@ -77,9 +78,13 @@ impl FastOpen {
     }
 }
 
+/// State of Fast Open of a connection, until the connection is established.
+#[derive(Debug, Default)]
+pub(super) struct ConnectionHandshake(Option<Box<Handshake>>);
+
 /// State of Fast Open of a connection that is being opened.
 #[derive(Debug)]
-pub(super) struct Handshake {
+struct Handshake {
     /// The option of the local SYN.
     offer: FastOpen,
     /// Maximum number of data bytes on the local SYN.
@@ -94,22 +99,22 @@ impl Connection {
     /// Adds the option to the local SYN. The SYN may contain `data_max` data bytes.
     pub(super) fn offer_fast_open(&mut self, offer: FastOpen, data_max: u32) {
         let handshake = Handshake { offer, data_max, granted_cookie: None, is_lost: false };
-        self.fast_open = Some(Box::new(handshake));
+        self.fast_open.0 = Some(Box::new(handshake));
     }
 
     /// Returns the option of the local SYN. A client sends it only once, because a middlebox may
     /// drop SYNs with the option.
     pub(super) fn fast_open_option(&self) -> Option<FastOpen> {
-        let is_due = self.state == State::SynReceived || self.snd.max() == self.snd.iss();
-        self.fast_open.as_ref().filter(|_| is_due).map(|handshake| handshake.offer)
+        let is_due = self.state() == State::SynReceived || self.snd.max() == self.snd.iss();
+        self.fast_open.0.as_ref().filter(|_| is_due).map(|handshake| handshake.offer)
     }
 
     /// Returns the number of data bytes on the local SYN.
     pub(super) fn syn_data_len(&self) -> u32 {
-        if self.state != State::SynSent || self.snd.max() != self.snd.iss() {
+        if self.state() != State::SynSent || self.snd.max() != self.snd.iss() {
             return 0;
         }
-        let handshake = self.fast_open.as_ref();
+        let handshake = self.fast_open.0.as_ref();
         self.snd.buffered_len().min(handshake.map_or(0, |handshake| handshake.data_max))
     }
 
@@ -117,47 +122,44 @@ impl Connection {
     /// acknowledges.
     pub(super) fn process_syn_answer(&mut self, answer: &Header) {
         if let (Some(handshake), Some(FastOpen::Cookie(cookie))) =
-            (&mut self.fast_open, answer.options.fast_open)
+            (&mut self.fast_open.0, answer.options.fast_open)
         {
             handshake.granted_cookie = Some(cookie);
         }
         let acknowledged_len = self.snd.acknowledge_syn_sent(answer.ack);
-        self.statistics.bytes_acknowledged += u64::from(acknowledged_len);
+        self.statistics.count_bytes_acknowledged(acknowledged_len);
     }
 
     /// Removes and returns the cookie that the peer has sent, with the peer's segment size.
     pub(super) fn take_fast_open_cookie(&mut self) -> Option<(Cookie, u16)> {
-        let granted_cookie = self.fast_open.as_mut()?.granted_cookie.take()?;
-        self.fast_open = None;
+        let granted_cookie = self.fast_open.0.as_mut()?.granted_cookie.take()?;
+        self.fast_open.0 = None;
         Some((granted_cookie, u16::try_from(self.snd.mss()).unwrap_or(u16::MAX)))
     }
 
     /// Records that the SYN has to be retransmitted.
     pub(super) fn syn_timed_out(&mut self) {
-        if let Some(handshake) = self.fast_open.as_mut().filter(|_| self.state == State::SynSent) {
+        if self.state() == State::SynSent
+            && let Some(handshake) = &mut self.fast_open.0
+        {
             handshake.is_lost = handshake.offer != FastOpen::Request;
         }
     }
 
     /// Returns whether a SYN with a cookie was not answered in time.
     pub(super) fn lost_early_data(&mut self) -> bool {
-        self.fast_open.as_mut().is_some_and(|handshake| core::mem::take(&mut handshake.is_lost))
+        self.fast_open.0.as_mut().is_some_and(|handshake| core::mem::take(&mut handshake.is_lost))
     }
 
     /// Delivers the data of a SYN with a valid cookie to the application immediately.
     pub(super) fn open_early(&mut self, syn: &Arrival<'_>, cx: &mut Cx<'_>) {
         cx.meter.count(Counter::TcpFastOpensIn);
-        self.has_early_data = true;
-        self.push_event(Event::Established);
+        self.lifecycle.accept_early_data();
+        self.reports.push(Event::Established);
         let mut rest = Arrival { may_keep: false, kept: None, ..*syn };
         rest.header.seq = syn.header.seq + 1;
         rest.header.flags = syn.header.flags.without(Flags::SYN);
         let _ = self.process_text(&mut rest, cx);
-    }
-
-    /// Returns whether data may be exchanged before the connection is established.
-    pub(super) fn is_open_early(&self) -> bool {
-        self.has_early_data && self.state == State::SynReceived
     }
 }
 

@@ -6,8 +6,9 @@
 //! (MUST-56): the error is recorded, and reported as the cause if the connection is given up later.
 
 use super::Tcp;
-use super::connection::{Connection, State};
+use super::connection::Connection;
 use super::connection_id::ConnectionId;
+use super::lifecycle::State;
 use super::seq::Seq;
 use super::status::CloseReason;
 use crate::cx::Cx;
@@ -51,7 +52,8 @@ impl Tcp {
     /// reported as the cause.
     pub fn record_no_route(&mut self, id: ConnectionId) {
         if let Ok(connection) = self.table.get_mut(id) {
-            connection.soft_error = Some(ErrorKind::Unreachable(Unreachable::Network));
+            let kind = ErrorKind::Unreachable(Unreachable::Network);
+            connection.reports.record_soft_error(kind);
         }
     }
 }
@@ -63,18 +65,18 @@ impl Connection {
 
     fn icmp_error(&mut self, kind: ErrorKind, cx: &Cx<'_>) {
         match kind {
-            ErrorKind::FragmentationNeeded { next_hop_mtu } if self.state.emits_data() => {
+            ErrorKind::FragmentationNeeded { next_hop_mtu } if self.state().emits_data() => {
                 let mtu = next_hop_mtu.unwrap_or(ASSUMED_ROUTER_MTU);
                 // RFC 5927 §7.2: a value below the MTU of any link today is rejected.
-                let min_mtu = if self.ends.remote.is_ipv4() { IPV4_FLOOR } else { ipv6::MTU_MIN };
+                let min_mtu = if self.ends.remote().is_ipv4() { IPV4_FLOOR } else { ipv6::MTU_MIN };
                 self.packet_too_big(mtu.max(min_mtu), cx.now);
             }
-            ErrorKind::Unreachable(why) if self.state == State::SynSent => match why {
+            ErrorKind::Unreachable(why) if self.state() == State::SynSent => match why {
                 Unreachable::Protocol | Unreachable::Port => self.end(CloseReason::Refused),
                 Unreachable::Prohibited => self.end(CloseReason::Unreachable),
-                _ => self.soft_error = Some(kind),
+                _ => self.reports.record_soft_error(kind),
             },
-            _ => self.soft_error = Some(kind),
+            _ => self.reports.record_soft_error(kind),
         }
     }
 }

@@ -8,9 +8,10 @@
 //! only one answer, and no memory (row 33 of the attack table).
 
 use super::arrives::{Answer, Arrival};
-use super::connection::{Connection, State, shift_for};
+use super::connection::{Connection, shift_for};
 use super::fast_open::{FastOpen, PENDING_MAX};
 use super::header::{Flags, Header, Options};
+use super::lifecycle::State;
 use super::seq::Seq;
 use super::status::CloseReason;
 use super::syn_cookie::OfferedOptions;
@@ -115,7 +116,7 @@ impl Tcp {
         let listener = self.listeners.remove(&local_end);
         for id in listener.into_iter().flat_map(|listener| listener.half_open) {
             // A connection that has received early data was already reported to the user.
-            if self.table.get(id).is_ok_and(|connection| !connection.has_early_data) {
+            if self.table.get(id).is_ok_and(|connection| !connection.lifecycle.has_early_data()) {
                 self.end_silently(id);
             }
         }
@@ -176,12 +177,11 @@ impl Tcp {
         }
         let created = self.make(ends, profile, State::SynReceived, cx);
         let Some(mut connection) = created else { return };
-        connection.is_passive = true;
         if let Some(last) = last.filter(|last| !connection.snd.iss().is_after(*last)) {
             connection.snd.begin_at(last + 1);
         }
         connection.synchronize(&arrival.header);
-        connection.statistics.segments_in += 1;
+        connection.statistics.count_segment_in();
         self.process_fast_open_option(&mut connection, local_end, arrival, cx);
         let Some(id) = self.insert(connection, Some(local_end)) else { return };
         cx.meter.count(Counter::TcpPassiveOpens);
@@ -201,8 +201,8 @@ impl Tcp {
     ) {
         let request = arrival.header.options.fast_open.filter(|_| connection.profile.fast_open);
         let Some(request) = request else { return };
-        let local = connection.ends.local.ip();
-        let remote = connection.ends.remote.ip();
+        let local = connection.ends.local().ip();
+        let remote = connection.ends.remote().ip();
         let expected_cookie = FastOpen::Cookie(self.fast_open.cookie(local, remote));
         if request == FastOpen::Request {
             connection.offer_fast_open(expected_cookie, 0);
@@ -219,7 +219,9 @@ impl Tcp {
     /// Returns the number of half-open connections of a listener that have received data.
     fn early_connections(&self, local_end: LocalEnd) -> usize {
         let half_open = self.listeners.get(&local_end).into_iter().flat_map(|l| &l.half_open);
-        half_open.filter(|id| self.table.get(**id).is_ok_and(|c| c.has_early_data)).count()
+        half_open
+            .filter(|id| self.table.get(**id).is_ok_and(|c| c.lifecycle.has_early_data()))
+            .count()
     }
 
     /// Queues the answer to a SYN for which no state is kept.
@@ -309,7 +311,6 @@ impl Tcp {
         };
         let created = self.make(ends, profile, State::SynReceived, cx);
         let Some(mut connection) = created else { return };
-        connection.is_passive = true;
         connection.snd.begin_at(iss);
         connection.synchronize(&syn);
         connection.snd.syn_was_sent();

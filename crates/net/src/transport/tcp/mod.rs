@@ -16,8 +16,11 @@
 //! reports early and repeated data. [`Profile`] contains the policies of a connection.
 //!
 //! `connection.rs` is the transmission control block. Its variables are grouped, and only one file
-//! changes each group: `send_variables.rs` and `receive_variables.rs` (§3.3.1),
-//! `acknowledgments.rs`, `loss_recovery.rs`, `timers.rs` and `negotiated_options.rs`.
+//! changes each group: `endpoints.rs`, `lifecycle.rs` (§3.3.2), `send_variables.rs` and
+//! `receive_variables.rs` (§3.3.1), `receive_tuning.rs`, `acknowledgments.rs`,
+//! `negotiated_options.rs`, `rtt.rs`, `loss_recovery.rs`, `timers.rs`, `fast_open.rs`,
+//! `path_search.rs`, `activity.rs`, `reports.rs`, `statistics.rs` and, for its policies,
+//! `profile.rs`.
 //!
 //! Loss detection and congestion control are in `recovery.rs`. Their state is allocated when the
 //! first data is sent, and does not depend on the rest of a connection.
@@ -29,6 +32,7 @@
 //! Not implemented: security and compartment, source routes.
 
 mod acknowledgments;
+mod activity;
 mod arrives;
 mod bbr;
 mod calls;
@@ -36,6 +40,7 @@ mod congestion_window;
 mod connection;
 mod connection_id;
 mod cubic;
+mod endpoints;
 mod fast_open;
 pub mod flight;
 pub mod header;
@@ -45,6 +50,7 @@ mod idle_state;
 mod isn;
 mod keep_alive;
 mod keyed_hash;
+mod lifecycle;
 mod limited_time;
 mod listen;
 mod loss_recovery;
@@ -65,6 +71,7 @@ mod receive_buffer;
 mod receive_tuning;
 mod receive_variables;
 mod recovery;
+mod reports;
 mod reset;
 mod rtt;
 mod sack;
@@ -75,6 +82,7 @@ mod sent_segments;
 pub mod seq;
 mod settings;
 mod sharing;
+mod statistics;
 mod status;
 mod syn_cookie;
 mod table;
@@ -86,10 +94,10 @@ mod timers;
 mod transmit;
 mod user_timeout;
 
-pub use connection::State;
 pub use connection_id::{ConnectionId, NoConnection};
 pub use fast_open::{Cookie, FastOpen};
 pub use keep_alive::KeepAlive;
+pub use lifecycle::State;
 pub use limited_time::LimitTimes;
 pub use listen::ListenError;
 pub use lower_level::{LowerLevel, Segment, Tail};
@@ -100,7 +108,8 @@ pub use profile::{
     Retransmission, SendLimit, WindowUpdate,
 };
 pub use sack::{Block, Blocks};
-pub use status::{CloseReason, Event, RecoveryStatus, Statistics, Status};
+pub use statistics::Statistics;
+pub use status::{CloseReason, Event, RecoveryStatus, Status};
 pub use user_timeout::UserTimeout;
 
 use crate::cx::Cx;
@@ -231,13 +240,14 @@ impl Tcp {
             was_due = true;
             connection.timeout(cx);
             if connection.lost_early_data() {
-                self.fast_open_client.forget(connection.ends.remote.ip());
+                self.fast_open_client.forget(connection.ends.remote().ip());
             }
-            let suspect = connection.suspects_route.then(|| connection.ends.remote.ip());
-            connection.suspects_route = false;
+            let is_suspect = connection.reports.take_suspicion();
+            let suspect = is_suspect.then(|| connection.ends.remote().ip());
             let is_full = self.suspect_destinations.len() >= SUSPECTS_MAX;
             self.suspect_destinations.extend(suspect.filter(|_| !is_full));
-            let reset = if connection.must_abort { connection.abort(cx.now) } else { None };
+            let reset =
+                if connection.lifecycle.must_abort() { connection.abort(cx.now) } else { None };
             if let Some(reset) = reset {
                 self.queue_reset(reset, cx);
             }
@@ -326,7 +336,7 @@ impl Tcp {
             self.no_connection((local, remote), arrival, cx);
             return None;
         };
-        if connection.state == State::TimeWait
+        if connection.state() == State::TimeWait
             && self.replace_time_wait((local, remote), arrival, cx)
         {
             return None;

@@ -104,7 +104,7 @@ impl Tcp {
         let super_segment_max = lower.super_segment_max();
         let output = self.table.next_output(|connection| {
             let outgoing = connection.transmit(super_segment_max, cx)?;
-            let ends = (connection.ends.local.ip(), connection.ends.remote.ip());
+            let ends = (connection.ends.local().ip(), connection.ends.remote().ip());
             let mut segment = lower.segment(&outgoing, ends, packet.take()?);
             connection.profile.marking.apply_to(&mut segment.lower);
             let is_output_complete = connection.has_sent_all(cx);

@@ -1,8 +1,10 @@
 //! OPEN, active (RFC 9293 §3.10.1), and the creation of connections.
 
 use super::Tcp;
-use super::connection::{Connection, Endpoints, Start, State};
+use super::connection::{Connection, Start};
 use super::connection_id::ConnectionId;
+use super::endpoints::Endpoints;
+use super::lifecycle::State;
 use super::listen::{self, LocalEnd};
 use super::path_search::WITHOUT_PATH_MTU_MAX;
 use super::profile::Profile;
@@ -90,8 +92,7 @@ impl Tcp {
             ts_offset: self.secret.timestamp_offset(local, remote),
             now: cx.now,
         };
-        let link_mss = self.lower.mss_to(remote.ip());
-        let ends = Endpoints { local, remote, link_mss, path_mss: u16::MAX };
+        let ends = Endpoints::new((local, remote), self.lower.mss_to(remote.ip()));
         let mut connection = Connection::new(ends, profile, start, state);
         connection.expect_to_leave(cx.now);
         Some(connection)
@@ -121,7 +122,7 @@ impl Tcp {
         let Ok(connection) = self.table.get_mut(starved) else { return };
         cx.meter.count(Counter::TcpReaped);
         let reset = connection.abort(cx.now);
-        connection.close_reason = Some(CloseReason::TimedOut);
+        connection.reports.replace_close_reason(CloseReason::TimedOut);
         if let Some(reset) = reset {
             self.queue_reset(reset, cx);
         }

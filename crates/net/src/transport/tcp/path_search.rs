@@ -10,9 +10,9 @@
 //! this is no sign of congestion and does not change the window (RFC 4821 §7.6.1).
 
 use super::Tcp;
-use super::connection::{self, Connection, Endpoints};
+use super::connection::Connection;
 use super::connection_id::{ConnectionId, NoConnection};
-use super::lower_level::{FIXED_HEADERS_V4_LEN, FIXED_HEADERS_V6_LEN};
+use super::lifecycle::State;
 use super::profile::BlackHoleDetection;
 use super::seq::Seq;
 use crate::cx::Cx;
@@ -34,9 +34,20 @@ const BASE_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Maximum number of new connections that wait for the MTU of their path.
 pub(super) const WITHOUT_PATH_MTU_MAX: usize = 64;
 
-/// The search of one connection.
+/// The search of a connection. It is allocated when segments are lost that may be too long for the
+/// path (RFC 8899).
+#[derive(Debug, Default)]
+pub(super) struct ConnectionPath(Option<Box<PathSearch>>);
+
+impl ConnectionPath {
+    /// Returns whether segments were lost that may be too long for the path.
+    pub(super) const fn has_search(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PathSearch {
+struct PathSearch {
     search: Search,
     probe: Option<Probe>,
 }
@@ -56,7 +67,7 @@ impl Tcp {
     pub fn new_connection(&mut self) -> Option<(ConnectionId, IpAddr)> {
         while let Some(id) = self.without_path_mtu.pop_front() {
             if let Ok(connection) = self.table.get(id) {
-                return Some((id, connection.ends.remote.ip()));
+                return Some((id, connection.ends.remote().ip()));
             }
         }
         None
@@ -82,19 +93,6 @@ impl Tcp {
     }
 }
 
-impl Endpoints {
-    /// Returns the length of the IP and TCP headers without options, in bytes.
-    const fn fixed_headers_len(&self) -> u16 {
-        if self.remote.is_ipv4() { FIXED_HEADERS_V4_LEN } else { FIXED_HEADERS_V6_LEN }
-    }
-
-    /// Records that datagrams may have at most `mtu` bytes.
-    fn limit_path(&mut self, mtu: u16) {
-        let mss = mtu.saturating_sub(self.fixed_headers_len()).max(1);
-        self.path_mss = self.path_mss.min(mss);
-    }
-}
-
 impl Connection {
     /// Returns the length of all headers in front of the data, in bytes.
     fn headers_len(&self, now: Instant) -> u16 {
@@ -112,14 +110,14 @@ impl Connection {
     /// the segments have become shorter.
     pub(super) fn packet_too_big(&mut self, mtu: u16, now: Instant) -> bool {
         self.ends.limit_path(mtu);
-        if self.state == connection::State::SynSent {
+        if self.state() == State::SynSent {
             // The segment size is set later, when the peer has announced its maximum.
             return false;
         }
-        if let Some(path) = &mut self.path {
+        if let Some(path) = &mut self.path.0 {
             path.search.packet_too_big(mtu, now);
         }
-        let mtu = self.path.as_ref().map_or(mtu, |path| path.search.mtu().min(mtu));
+        let mtu = self.path.0.as_ref().map_or(mtu, |path| path.search.mtu().min(mtu));
         let mss = u32::from(mtu.saturating_sub(self.headers_len(now)).max(1));
         if mss >= self.snd.mss() || is_enabled(Mutant::IgnoresPacketTooBig) {
             return false;
@@ -146,13 +144,13 @@ impl Connection {
             BlackHoleDetection::AtThirdTimeout => search::MAX_CONSECUTIVE_LOSSES,
             BlackHoleDetection::AtFirstTimeout => 1,
         };
-        if is_enabled(Mutant::NeverProbesPathMtu) || !self.state.emits_data() {
+        if is_enabled(Mutant::NeverProbesPathMtu) || !self.state().emits_data() {
             return;
         }
         let len = self.snd.mss().min(self.snd.max().since(self.snd.una()));
         let len = self.datagram_len(len, cx.now);
-        if self.path.is_none() {
-            let min = if self.ends.remote.is_ipv4() { IPV4_FLOOR } else { ipv6::MTU_MIN };
+        if self.path.0.is_none() {
+            let min = if self.ends.remote().is_ipv4() { IPV4_FLOOR } else { ipv6::MTU_MIN };
             if len <= min {
                 return;
             }
@@ -160,10 +158,10 @@ impl Connection {
             let limits = search::Limits { min, base: BASE, max };
             let search =
                 Search::optimistic(limits, cx.now).with_consecutive_losses_max(timeouts_max);
-            self.path = Some(Box::new(PathSearch { search, probe: None }));
+            self.path.0 = Some(Box::new(PathSearch { search, probe: None }));
         }
         let rto = self.rtt.rto();
-        let Some(path) = &mut self.path else { return };
+        let Some(path) = &mut self.path.0 else { return };
         if path.search.state() == search::State::Base {
             // The retransmitted segment was the probe of the base length.
             path.search.lost(path.search.base(), cx.now);
@@ -183,11 +181,11 @@ impl Connection {
 
     /// Records an acknowledgment up to `ack` that acknowledges `count` new sequence numbers.
     pub(super) fn path_acknowledged(&mut self, ack: Seq, count: u32, now: Instant) {
-        if self.path.is_none() {
+        if self.path.0.is_none() {
             return;
         }
         let len = self.datagram_len(count.min(self.snd.mss()), now);
-        let Some(path) = &mut self.path else { return };
+        let Some(path) = &mut self.path.0 else { return };
         if let Some(probe) = path.probe.take_if(|probe| !ack.is_before(probe.end)) {
             path.search.acknowledged(probe.len, now);
         } else {
@@ -199,7 +197,7 @@ impl Connection {
     /// Records that the sequence numbers from `start` to `end` are retransmitted. If they contain a
     /// probe, the probe is lost.
     pub(super) fn path_sent_again(&mut self, start: Seq, end: Seq, now: Instant) {
-        let Some(path) = &mut self.path else { return };
+        let Some(path) = &mut self.path.0 else { return };
         let overlaps = |probe: &mut Probe| start.is_before(probe.end) && probe.start.is_before(end);
         if let Some(probe) = path.probe.take_if(overlaps) {
             path.search.lost(probe.len, now);
@@ -209,7 +207,7 @@ impl Connection {
     /// Returns whether a probe is the only lost data.
     pub(super) fn only_probe_is_lost(&self) -> bool {
         let Some(recovery) = self.recovery.full() else { return false };
-        let Some(probe) = self.path.as_ref().and_then(|path| path.probe) else { return false };
+        let Some(probe) = self.path.0.as_ref().and_then(|path| path.probe) else { return false };
         let len = probe.end.since(probe.start);
         let first = recovery.flight.next_lost(1).map(|(seq, _)| seq);
         recovery.flight.lost() <= u64::from(len)
@@ -218,7 +216,7 @@ impl Connection {
 
     /// Sets the segment size to the result of the search.
     fn use_path_mtu(&mut self, now: Instant) {
-        let Some(path) = &self.path else { return };
+        let Some(path) = &self.path.0 else { return };
         let mss = u32::from(path.search.mtu().saturating_sub(self.headers_len(now)).max(1));
         if mss != self.snd.mss() {
             self.set_send_mss(mss);
@@ -236,7 +234,8 @@ impl Connection {
         let headers = self.headers_len(cx.now);
         let seq = self.snd.nxt();
         let mss = self.data_mss();
-        let path = self.path.as_mut().filter(|path| path.probe.is_none() && has_nothing_missing)?;
+        let path =
+            self.path.0.as_mut().filter(|path| path.probe.is_none() && has_nothing_missing)?;
         if let search::State::Complete { .. } = path.search.state() {
             path.search.timeout(cx.now);
         }
@@ -254,6 +253,6 @@ impl Connection {
 
     /// Returns whether the new segment that begins at `seq` is a probe. A device must not split it.
     pub(super) fn is_path_probe(&self, seq: Seq) -> bool {
-        self.path.as_ref().is_some_and(|path| path.probe.is_some_and(|probe| probe.start == seq))
+        self.path.0.as_ref().is_some_and(|path| path.probe.is_some_and(|probe| probe.start == seq))
     }
 }

@@ -5,6 +5,8 @@ use super::keep_alive::KeepAlive;
 use super::user_timeout::UserTimeout;
 use crate::internet;
 use crate::time::Duration;
+use alloc::sync::Arc;
+use core::ops::Deref;
 
 /// Conditions for advertising a larger window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -276,4 +278,46 @@ impl Profile {
 
     /// Profile for a login server. A window of 32 KiB is enough for typed and pasted input.
     pub const LOGINS: Self = Self::serving(32 * 1024);
+}
+
+/// The policies of a connection. All connections of a listener share them, until the user changes
+/// those of one connection.
+#[derive(Clone, Debug)]
+pub(super) struct SharedProfile(Arc<Profile>);
+
+impl SharedProfile {
+    /// Shares the policies of `profile`.
+    pub(super) const fn new(profile: Arc<Profile>) -> Self {
+        Self(profile)
+    }
+
+    /// Replaces the policies, except those that the SYN has already negotiated.
+    pub(super) fn replace(&mut self, profile: Profile) {
+        let Profile { receive_window, mss_max, extensions, timestamps, .. } = *self.0;
+        let new_profile = Profile { receive_window, mss_max, extensions, timestamps, ..profile };
+        self.0 = Arc::new(new_profile);
+    }
+
+    /// Replaces the keep-alive policy of this connection.
+    pub(super) fn set_keep_alive(&mut self, keep_alive: Option<KeepAlive>) {
+        Arc::make_mut(&mut self.0).keep_alive = keep_alive;
+    }
+
+    /// Replaces R1, R2 and the user timeout of this connection.
+    pub(super) fn set_user_timeout(&mut self, user_timeout: UserTimeout) {
+        Arc::make_mut(&mut self.0).user_timeout = user_timeout;
+    }
+
+    /// Replaces the marking of the segments of this connection.
+    pub(super) fn set_marking(&mut self, marking: Marking) {
+        Arc::make_mut(&mut self.0).marking = marking;
+    }
+}
+
+impl Deref for SharedProfile {
+    type Target = Profile;
+
+    fn deref(&self) -> &Profile {
+        &self.0
+    }
 }

@@ -47,9 +47,27 @@ const BULK_LEN: usize = 512;
 /// Divisor of the initial window. Measurements start when the quotient has been received.
 const QUIET_DIVISOR: usize = 4;
 
-/// The measurements of one connection.
+/// The measurements of a connection. They are allocated when the connection has received enough
+/// data to need a larger window.
+#[derive(Debug, Default)]
+pub(super) struct ConnectionTuning(Option<Box<ReceiveTuning>>);
+
+impl ConnectionTuning {
+    /// Ends the measurements.
+    pub(super) fn stop(&mut self) {
+        self.0 = None;
+    }
+
+    /// Returns whether the connection is measured.
+    #[cfg(test)]
+    pub(super) const fn is_running(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
+/// The measurements of one round.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ReceiveTuning {
+struct ReceiveTuning {
     /// Time at which the round began.
     began_at: Instant,
     /// Position up to which data had been read at that time.
@@ -116,19 +134,20 @@ impl Connection {
         let ReceiveWindow::Tuned { start, limit } = self.profile.receive_window else { return };
         let limit = limit.min(self.rcv.wnd_limit() as usize);
         let window = self.rcv.buffer().window();
-        let is_quiet = self.statistics.bytes_in < (start / QUIET_DIVISOR) as u64;
+        let is_quiet = self.statistics.values().bytes_in < (start / QUIET_DIVISOR) as u64;
         let is_bulk = arrival.data.len() >= BULK_LEN && !is_quiet;
-        if window >= limit || self.rcv.buffer().has_early() || (!is_bulk && self.tuning.is_none()) {
+        if window >= limit || self.rcv.buffer().has_early() || (!is_bulk && self.tuning.0.is_none())
+        {
             return;
         }
         let now = cx.now;
         let up_to = self.rcv.read_up_to();
         let edge = self.rcv.adv();
         let new_tuning = || Box::new(ReceiveTuning::new(up_to, edge, now));
-        let mut tuning = self.tuning.take().unwrap_or_else(new_tuning);
+        let mut tuning = self.tuning.0.take().unwrap_or_else(new_tuning);
         let rtt = self.receiver_rtt(&mut tuning, arrival, now);
         let desired_window = rtt.and_then(|rtt| tuning.round(up_to, rtt, now));
-        self.tuning = Some(tuning);
+        self.tuning.0 = Some(tuning);
         let Some(desired_window) = desired_window.map(|bytes| (bytes as usize).min(limit)) else {
             return;
         };

@@ -2,12 +2,11 @@
 //! about destinations to the layer below.
 
 use super::Tcp;
-use super::connection::State;
 use super::connection_id::{ConnectionId, NoConnection};
 use super::keep_alive::KeepAlive;
+use super::lifecycle::State;
 use super::profile::Marking;
 use super::user_timeout::UserTimeout;
-use alloc::sync::Arc;
 use core::net::IpAddr;
 
 /// Maximum number of destinations queued for a report to the layer below.
@@ -25,8 +24,8 @@ impl Tcp {
         keep_alive: Option<KeepAlive>,
     ) -> Result<(), NoConnection> {
         let connection = self.table.get_mut(id)?;
-        Arc::make_mut(&mut connection.profile).keep_alive = keep_alive;
-        if !matches!(connection.state, State::SynSent | State::SynReceived | State::Closed) {
+        connection.profile.set_keep_alive(keep_alive);
+        if !matches!(connection.state(), State::SynSent | State::SynReceived | State::Closed) {
             connection.start_keep_alive_timer();
         }
         self.reschedule(id);
@@ -44,9 +43,9 @@ impl Tcp {
         user_timeout: UserTimeout,
     ) -> Result<(), NoConnection> {
         let connection = self.table.get_mut(id)?;
-        Arc::make_mut(&mut connection.profile).user_timeout = user_timeout;
+        connection.profile.set_user_timeout(user_timeout);
         connection.negotiated.set_must_send_user_timeout(user_timeout.is_shared);
-        if user_timeout.is_shared && connection.state.emits_data() {
+        if user_timeout.is_shared && connection.state().emits_data() {
             connection.acks.send_now();
         }
         self.reschedule(id);
@@ -60,7 +59,7 @@ impl Tcp {
     ///
     /// Returns an error if the connection no longer exists.
     pub fn set_marking(&mut self, id: ConnectionId, marking: Marking) -> Result<(), NoConnection> {
-        Arc::make_mut(&mut self.table.get_mut(id)?.profile).marking = marking;
+        self.table.get_mut(id)?.profile.set_marking(marking);
         Ok(())
     }
 

@@ -1,9 +1,10 @@
-//! The events and the statistics of a connection, and the reason for its end.
+//! The events and the status of a connection, and the reason for its end.
 
-use super::connection::State;
+use super::lifecycle::State;
 use super::limited_time::LimitTimes;
 use super::phase::Phase;
 use super::profile::Congestion;
+use super::statistics::Statistics;
 use crate::internet::icmp::ErrorKind;
 use crate::time::Duration;
 use core::net::SocketAddr;
@@ -59,47 +60,6 @@ pub enum CloseReason {
     TimedOut,
     /// An ICMP error reports that the peer is unreachable.
     Unreachable,
-}
-
-/// The counters of a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// Segments received.
-    pub segments_in: u64,
-    /// Segments sent, retransmissions included.
-    pub segments_out: u64,
-    /// Data bytes received in order, each once.
-    pub bytes_in: u64,
-    /// Data bytes acknowledged by the peer.
-    pub bytes_acknowledged: u64,
-    /// Segments retransmitted.
-    pub retransmissions: u64,
-    /// Retransmission timeouts.
-    pub timeouts: u32,
-    /// Fast retransmits.
-    pub fast_retransmits: u32,
-    /// Tail loss probes (RFC 8985).
-    pub tail_probes: u32,
-    /// Reductions of the window that were spurious and undone.
-    pub undone: u32,
-    /// Acknowledgments that report duplicate data.
-    pub duplicate_reports: u32,
-    /// Reductions of the window because of a mark (RFC 3168).
-    pub ecn_reductions: u32,
-    /// Segments received with a congestion mark.
-    pub ecn_marks: u64,
-    /// Segments received out of order.
-    pub out_of_order: u64,
-    /// Duplicate acknowledgments received.
-    pub duplicate_acks: u64,
-    /// Segments sent without data, as acknowledgments or window updates.
-    pub pure_acks_out: u64,
-    /// Acknowledgments piggybacked on data.
-    pub piggybacked_acks: u64,
-    /// Probes of a closed window.
-    pub window_probes: u32,
-    /// Keep-alive probes.
-    pub keep_alive_probes: u32,
 }
 
 /// Outstanding and lost data, and the limits of the sender.

@@ -2,8 +2,9 @@
 //! output, timers or events. A connection is in each list at most once. No list is searched
 //! completely unless the table is full.
 
-use super::connection::{Connection, State};
+use super::connection::Connection;
 use super::connection_id::{ConnectionId, NoConnection};
+use super::lifecycle::State;
 use super::limited_time::Limit;
 use super::listen::LocalEnd;
 use super::status::Event;
@@ -56,7 +57,7 @@ fn hash(key: &SipHasher13, (local, remote): AddressPair) -> u64 {
 
 fn ends_in(slots: &[Slot], index: u32) -> Option<AddressPair> {
     let connection = slots.get(index as usize)?.connection.as_ref()?;
-    Some((connection.ends.local, connection.ends.remote))
+    Some(connection.ends.pair())
 }
 
 #[derive(Debug, Default)]
@@ -85,8 +86,8 @@ impl Slot {
     /// Returns whether an established connection needs no change of its lists. This is the usual
     /// case, because the connection has already been processed since the last output.
     fn is_on_right_lists(&self, connection: &Connection) -> bool {
-        let is_plain = connection.state == State::Established && self.half_open_on.is_none();
-        let has_reported_all = connection.pending_events == 0 || self.is_in_event_queue;
+        let is_plain = connection.state() == State::Established && self.half_open_on.is_none();
+        let has_reported_all = !connection.reports.has_events() || self.is_in_event_queue;
         let is_timed = self.deadline.is_some() && !self.is_held_up;
         let has_window = connection.timers.probing_since().is_none();
         let has_no_position = self.starved_position.is_none() && self.time_wait_position.is_none();
@@ -269,7 +270,7 @@ impl Table {
                 u32::try_from(self.slots.len() - 1).ok()?
             }
         };
-        let ends = (connection.ends.local, connection.ends.remote);
+        let ends = connection.ends.pair();
         let slot = self.slots.get_mut(index as usize)?;
         slot.connection = Some(connection);
         slot.is_released = false;
@@ -336,16 +337,17 @@ impl Table {
         if slot.is_on_right_lists(connection) {
             return None;
         }
-        let is_half_open = connection.state == State::SynReceived;
+        let is_half_open = connection.state() == State::SynReceived;
         let previous_listener = slot.half_open_on.take_if(|_| !is_half_open);
-        let is_closed = connection.state == State::Closed;
+        let is_closed = connection.state() == State::Closed;
         // A connection that was never established was not reported to the user.
-        slot.is_released |= is_closed && previous_listener.is_some() && !connection.has_early_data;
-        if connection.pending_events != 0 && !slot.is_released && !slot.is_in_event_queue {
+        slot.is_released |=
+            is_closed && previous_listener.is_some() && !connection.lifecycle.has_early_data();
+        if connection.reports.has_events() && !slot.is_released && !slot.is_in_event_queue {
             slot.is_in_event_queue = true;
             self.pending_events.push_back(id.slot);
         }
-        let is_in_time_wait = connection.state == State::TimeWait;
+        let is_in_time_wait = connection.state() == State::TimeWait;
         self.in_time_wait.update(&mut slot.time_wait_position, id.slot, is_in_time_wait);
         let is_starved = connection.timers.probing_since().is_some();
         self.starved.update(&mut slot.starved_position, id.slot, is_starved);
@@ -392,7 +394,7 @@ impl Table {
     fn retire(&mut self, index: u32) {
         let Some(slot) = self.slots.get_mut(index as usize) else { return };
         let Some(connection) = &slot.connection else { return };
-        let ends = (connection.ends.local, connection.ends.remote);
+        let ends = connection.ends.pair();
         if let Ok(found) = self.by_ends.find_entry(hash(&self.key, ends), |known| *known == index) {
             found.remove();
         }
@@ -547,7 +549,9 @@ impl Table {
         while let Some(index) = self.pending_events.front().copied() {
             let slot = self.slots.get_mut(index as usize)?;
             let id = ConnectionId { slot: index, generation: slot.generation };
-            if let Some(event) = slot.connection.as_mut().and_then(Connection::next_event) {
+            if let Some(event) =
+                slot.connection.as_mut().and_then(|connection| connection.reports.next_event())
+            {
                 return Some((id, event));
             }
             slot.is_in_event_queue = false;

@@ -5,8 +5,9 @@
 //! Without timestamps its sequence number must be after all sequence numbers of the old connection.
 //! Nothing else ends TIME-WAIT early (RFC 1337, row 42 of the attack table).
 
-use super::connection::{Connection, State};
+use super::connection::Connection;
 use super::header::{Flags, Header};
+use super::lifecycle::State;
 
 impl Connection {
     /// Returns whether this connection is in TIME-WAIT and `syn` may replace it. `uses_timestamps`
@@ -16,7 +17,7 @@ impl Connection {
             && !syn.flags.has(Flags::ACK)
             && !syn.flags.has(Flags::RST)
             && !syn.flags.has(Flags::FIN);
-        if self.state != State::TimeWait || !is_request {
+        if self.state() != State::TimeWait || !is_request {
             return false;
         }
         let is_after_last_seq = syn.seq.is_after(self.rcv.nxt());

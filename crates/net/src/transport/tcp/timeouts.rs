@@ -1,8 +1,9 @@
 //! TIMEOUTS (RFC 9293 §3.10.8), and the durations of the timers.
 
-use super::connection::{Connection, State};
+use super::connection::Connection;
 use super::keep_alive::{self, Verdict};
-use super::status::{CloseReason, Event};
+use super::lifecycle::State;
+use super::status::CloseReason;
 use super::timers::nanos_of;
 use super::user_timeout::Limit;
 use crate::cx::Cx;
@@ -34,7 +35,7 @@ impl Connection {
     /// Returns the deadline of the recovery. A connection that has ended keeps its recovery state
     /// for STATUS, but has no deadline.
     fn recovery_deadline(&self) -> Option<Instant> {
-        let recovery = self.recovery.full().filter(|_| self.state != State::Closed);
+        let recovery = self.recovery.full().filter(|_| self.state() != State::Closed);
         recovery.and_then(|recovery| recovery.deadline())
     }
 
@@ -77,7 +78,7 @@ impl Connection {
     /// Starts the retransmission timer for data or a FIN that waits for output while nothing is
     /// outstanding. [`Self::expect_to_leave`] does this for a SYN.
     pub(super) fn wait_for_output(&mut self) {
-        if self.state.emits_data() && self.has_only_unsent() {
+        if self.state().emits_data() && self.has_only_unsent() {
             self.timers.hold_up();
         }
     }
@@ -90,14 +91,14 @@ impl Connection {
     /// Ends a connection whose peer does not answer.
     fn give_up(&mut self, cx: &mut Cx<'_>) {
         cx.meter.count(Counter::TcpGivenUp);
-        let is_unreachable = self.soft_error.is_some();
+        let is_unreachable = self.reports.soft_error().is_some();
         self.end(if is_unreachable { CloseReason::Unreachable } else { CloseReason::TimedOut });
     }
 
     /// Limits how long a released connection waits for the peer's FIN.
     fn released_timeout(&mut self, cx: &mut Cx<'_>) {
         let has_expired = self.timers.released_expired();
-        if self.state != State::FinWait2 {
+        if self.state() != State::FinWait2 {
             return;
         }
         if has_expired {
@@ -109,7 +110,7 @@ impl Connection {
 
     /// Starts the time limit of a released connection that waits for the peer's FIN.
     pub(super) fn limit_released(&mut self, now: Instant) {
-        if self.is_released {
+        if self.lifecycle.is_released() {
             self.timers.limit_released(Some(now + RELEASED_TIMEOUT));
         }
     }
@@ -119,19 +120,20 @@ impl Connection {
         let since = self.timers.probing_since().unwrap_or(cx.now);
         // MUST-37: a zero window is probed indefinitely, but only if the peer answers the probes,
         // and only while the user has not released the connection.
-        let silence = cx.now - self.last_received_at.max(since);
+        let silence = cx.now - self.activity.last_received_at().max(since);
         let zero_window_time = cx.now - since;
         let limit = self.give_up_limit().time;
         let is_too_long = self.profile.user_timeout.r2.is_some() && zero_window_time >= limit;
         if silence >= limit
             || is_too_long
-            || (self.is_released && zero_window_time >= RELEASED_TIMEOUT)
+            || (self.lifecycle.is_released() && zero_window_time >= RELEASED_TIMEOUT)
         {
             return self.give_up(cx);
         }
         self.timers.persist_expired(!is_enabled(Mutant::NeverProbesZeroWindow));
         let has_more = self.snd.outstanding() == 0 && !self.snd.is_at_end();
-        if self.timers.must_probe() && self.snd.wnd() == 0 && has_more && self.state.emits_data() {
+        if self.timers.must_probe() && self.snd.wnd() == 0 && has_more && self.state().emits_data()
+        {
             // The timer is restarted when the probe is sent. Because this may never happen, it is
             // also restarted here.
             self.start_persist_timer(cx.now);
@@ -150,13 +152,13 @@ impl Connection {
         self.forgive_lost_probe(began_recovery);
         if began_recovery {
             cx.meter.count(Counter::TcpFastRetransmits);
-            self.statistics.fast_retransmits += 1;
+            self.statistics.count_fast_retransmit();
         }
     }
 
     fn retransmission_timeout(&mut self, cx: &mut Cx<'_>) {
         let (since, timeouts) = self.timers.retransmit_expired(cx.now);
-        let is_opening = matches!(self.state, State::SynSent | State::SynReceived);
+        let is_opening = matches!(self.state(), State::SynSent | State::SynReceived);
         if !self.timers.is_held_up() {
             self.syn_timed_out();
         }
@@ -165,8 +167,7 @@ impl Connection {
             return self.give_up(cx);
         }
         if timeouts + 1 == self.profile.user_timeout.r1 {
-            self.push_event(Event::Unresponsive);
-            self.suspects_route = true;
+            self.reports.suspect_route();
         }
         if self.timers.replace_held_up(true) {
             // Nothing has been sent, so the network cannot have lost anything.
@@ -175,7 +176,7 @@ impl Connection {
         }
         cx.meter.count(Counter::TcpTimeouts);
         cx.meter.record(Quantity::RetransmissionTimeout, self.rtt.rto());
-        self.statistics.timeouts += 1;
+        self.statistics.count_timeout();
         self.rtt.back_off();
         // The timer is restarted when the segment is sent. Because this may never happen, it is
         // also restarted here.
@@ -209,7 +210,7 @@ impl Connection {
 
     /// Returns R2 (RFC 9293 §3.8.3) of the SYN or of data.
     fn give_up_limit(&self) -> Limit {
-        match self.state {
+        match self.state() {
             State::SynSent | State::SynReceived => self.profile.user_timeout.limit_of_syn(),
             _ => self.profile.user_timeout.limit(self.negotiated.peer_timeout()),
         }
@@ -218,13 +219,13 @@ impl Connection {
     /// Starts, moves or stops the keep-alive timer, as the profile specifies.
     pub(super) fn start_keep_alive_timer(&mut self) {
         let idle = self.profile.keep_alive.map(|policy| policy.idle);
-        self.timers.start_keep_alive(idle.map(|idle| self.last_received_at + idle));
+        self.timers.start_keep_alive(idle.map(|idle| self.activity.last_received_at() + idle));
     }
 
     fn keep_alive_timeout(&mut self, cx: &mut Cx<'_>) {
         self.timers.set_keep_alive(None);
         let Some(policy) = self.profile.keep_alive else { return };
-        let is_open = self.state.takes_data() || self.state == State::FinWait2;
+        let is_open = self.state().takes_data() || self.state() == State::FinWait2;
         if !is_open {
             return;
         }
@@ -235,8 +236,15 @@ impl Connection {
             self.timers.set_keep_alive(Some(next));
             return;
         }
-        let (probed_at, unanswered) = self.timers.keep_alive_probes(self.last_received_at);
-        match keep_alive::decide(&policy, self.last_received_at, probed_at, unanswered, cx.now) {
+        let (probed_at, unanswered) =
+            self.timers.keep_alive_probes(self.activity.last_received_at());
+        match keep_alive::decide(
+            &policy,
+            self.activity.last_received_at(),
+            probed_at,
+            unanswered,
+            cx.now,
+        ) {
             Verdict::Wait(until) => self.timers.set_keep_alive(Some(until)),
             Verdict::Probe(until) => {
                 self.timers.schedule_keep_alive(unanswered + 1, cx.now, until);

@@ -5,8 +5,9 @@
 //! segments as possible for everything that is pending (TM-233 §3.3). Echo, acknowledgment and
 //! window therefore share one segment.
 
-use super::connection::{Connection, State};
+use super::connection::Connection;
 use super::header::{Flags, Header, Options};
+use super::lifecycle::State;
 use super::limited_time::Limit;
 use super::seq::Seq;
 use crate::cx::Cx;
@@ -47,7 +48,7 @@ impl Connection {
     /// Returns the next segment; call until `None`. The segment may have up to `super_segment_max`
     /// data bytes, more than the peer's maximum. The device then splits it.
     pub(super) fn transmit(&mut self, super_segment_max: u32, cx: &mut Cx<'_>) -> Option<Outgoing> {
-        if matches!(self.state, State::SynSent | State::SynReceived) {
+        if matches!(self.state(), State::SynSent | State::SynReceived) {
             if let Some(plan) = self.plan_syn() {
                 return Some(self.seal_syn(plan, cx));
             }
@@ -55,7 +56,7 @@ impl Connection {
                 return None;
             }
         }
-        if self.must_abort || self.state == State::Closed {
+        if self.lifecycle.must_abort() || self.state() == State::Closed {
             return None;
         }
         let plan = self
@@ -74,13 +75,18 @@ impl Connection {
     /// The answer to a keystroke is one segment. This check is cheaper than the attempt to plan a
     /// second one.
     pub(super) fn has_sent_all(&mut self, cx: &mut Cx<'_>) -> bool {
-        let is_at_end = self.state.emits_data() && self.snd.is_at_end();
+        let is_at_end = self.state().emits_data() && self.snd.is_at_end();
         let is_probe_due = self.recovery.must_probe_tail()
             || self.timers.must_probe()
             || self.timers.must_keep_alive();
         let has_lost_data = self.recovery.full().is_some_and(|recovery| recovery.has_lost());
         let is_ack_pending = self.acks.is_due();
-        if !is_at_end || is_probe_due || has_lost_data || is_ack_pending || self.must_abort {
+        if !is_at_end
+            || is_probe_due
+            || has_lost_data
+            || is_ack_pending
+            || self.lifecycle.must_abort()
+        {
             return false;
         }
         self.record_limit(0, 0, cx.now);
@@ -141,7 +147,7 @@ impl Connection {
         let unsent = self.snd.unsent();
         let window = self.snd.usable_window();
         let len = unsent.min(self.data_mss());
-        let plan = if len > 0 && len <= window && self.state.emits_data() {
+        let plan = if len > 0 && len <= window && self.state().emits_data() {
             let fin = self.snd.is_closing() && len == unsent && window > len;
             Plan { seq: self.snd.nxt(), len, syn: false, fin }
         } else {
@@ -149,15 +155,15 @@ impl Connection {
             self.plan_range(seq, len.min(self.data_mss()))
         };
         cx.meter.count(Counter::TcpTailProbes);
-        self.statistics.tail_probes += 1;
+        self.statistics.count_tail_probe();
         self.recovery.begin_tail_probe();
         Some(plan)
     }
 
     fn plan_data(&mut self, super_segment_max: u32, cx: &mut Cx<'_>) -> Option<Plan> {
         let stops_at_peer_close =
-            is_enabled(Mutant::StopsAtPeerClose) && self.state == State::CloseWait;
-        let may_emit = (self.state.emits_data() && !stops_at_peer_close) || self.is_open_early();
+            is_enabled(Mutant::StopsAtPeerClose) && self.state() == State::CloseWait;
+        let may_emit = (self.state().emits_data() && !stops_at_peer_close) || self.is_open_early();
         if !may_emit || self.snd.is_at_end() {
             self.record_limit(0, 0, cx.now);
             return None;
@@ -191,7 +197,8 @@ impl Connection {
 
     /// Returns the data length of a segment that probes the path, if one is due.
     fn path_probe_of(&mut self, usable: u32, cx: &mut Cx<'_>) -> Option<u32> {
-        let has_search = self.path.is_some() && self.snd.up().is_none() && self.state.emits_data();
+        let has_search =
+            self.path.has_search() && self.snd.up().is_none() && self.state().emits_data();
         if !has_search || self.snd.nxt() != self.snd.max() || !self.is_paced_now(cx.now) {
             return None;
         }
@@ -297,7 +304,8 @@ impl Connection {
     /// Limits the window after an idle time of one timeout, because it no longer reflects the state
     /// of the network (RFC 5681 §4.1).
     fn restart_after_idle(&mut self, cx: &Cx<'_>) {
-        if self.snd.is_all_acknowledged() && cx.now - self.last_sent_at > self.rtt.rto() {
+        if self.snd.is_all_acknowledged() && cx.now - self.activity.last_sent_at() > self.rtt.rto()
+        {
             self.recovery().window.restart_after_idle();
         }
     }
@@ -305,7 +313,7 @@ impl Connection {
     /// Plans a window probe (RFC 9293 §3.8.6.1, MUST-36): one byte, the data that a small window
     /// allows, or the FIN.
     fn plan_probe(&mut self, cx: &mut Cx<'_>) -> Option<Plan> {
-        let is_due = self.timers.take_probe() && self.state.emits_data();
+        let is_due = self.timers.take_probe() && self.state().emits_data();
         if !is_due || self.snd.is_at_end() || self.snd.outstanding() > 0 {
             return None;
         }
@@ -313,7 +321,7 @@ impl Connection {
         let len = unsent.min(self.snd.wnd().max(1)).min(self.data_mss());
         if self.snd.wnd() == 0 {
             cx.meter.count(Counter::TcpWindowProbes);
-            self.statistics.window_probes += 1;
+            self.statistics.count_window_probe();
             self.timers.probe_sent(cx.now);
             self.start_persist_timer(cx.now);
         }
@@ -327,7 +335,7 @@ impl Connection {
             return None;
         }
         cx.meter.count(Counter::TcpKeepAlives);
-        self.statistics.keep_alive_probes += 1;
+        self.statistics.count_keep_alive_probe();
         Some(Plan { seq: self.snd.una() - 1, len: 0, syn: false, fin: false })
     }
 
@@ -342,7 +350,7 @@ impl Connection {
     }
 
     fn seal_syn(&mut self, plan: Plan, cx: &mut Cx<'_>) -> Outgoing {
-        let is_answer = self.state == State::SynReceived;
+        let is_answer = self.state() == State::SynReceived;
         let has_extension = |offered: bool| self.profile.extensions && (offered || !is_answer);
         let scales = has_extension(self.rcv.shift() > 0 || self.snd.shift() > 0);
         let stamps = self.profile.timestamps && has_extension(self.negotiated.has_timestamps());
@@ -369,8 +377,8 @@ impl Connection {
         let window = u32::try_from(self.rcv.buffer().window()).unwrap_or(u32::MAX).min(0xFFFF);
         let flags = self.syn_flags(is_answer);
         let header = Header {
-            source_port: self.ends.local.port(),
-            destination_port: self.ends.remote.port(),
+            source_port: self.ends.local().port(),
+            destination_port: self.ends.remote().port(),
             seq: plan.seq,
             ack: if is_answer { self.rcv.nxt() } else { Seq(0) },
             flags,
@@ -413,8 +421,8 @@ impl Connection {
         let mss = self.data_mss();
         let sack = self.negotiated.take_blocks(self.snd.mss());
         let header = Header {
-            source_port: self.ends.local.port(),
-            destination_port: self.ends.remote.port(),
+            source_port: self.ends.local().port(),
+            destination_port: self.ends.remote().port(),
             seq: plan.seq,
             ack: self.rcv.nxt() + self.acknowledged_hole(),
             flags,
@@ -479,10 +487,10 @@ impl Connection {
     fn count_acknowledgment(&mut self, plan: Plan, cx: &mut Cx<'_>) {
         if plan.seg_len() == 0 {
             cx.meter.count(Counter::TcpPureAcksOut);
-            self.statistics.pure_acks_out += 1;
+            self.statistics.count_pure_ack_out();
         } else if self.acks.is_pending() {
             cx.meter.count(Counter::TcpPiggybackedAcks);
-            self.statistics.piggybacked_acks += 1;
+            self.statistics.count_piggybacked_ack();
         }
         self.acks.sent(self.rcv.nxt());
     }
@@ -492,11 +500,11 @@ impl Connection {
         let len = plan.seg_len();
         let end = plan.seq + plan.seg_len();
         let is_retransmission = len > 0 && plan.seq.is_before(self.snd.max());
-        self.statistics.segments_out += 1;
+        self.statistics.count_segment_out();
         if is_retransmission {
             let segments = u64::from(len.div_ceil(self.snd.mss()));
             cx.meter.add(Counter::TcpRetransmissions, segments);
-            self.statistics.retransmissions += segments;
+            self.statistics.count_retransmissions(segments);
             self.path_sent_again(plan.seq, end, cx.now);
             self.rtt.drop_syn();
         } else if plan.syn {
@@ -508,7 +516,7 @@ impl Connection {
         if len == 0 {
             return;
         }
-        self.last_sent_at = cx.now;
+        self.activity.sent(cx.now);
         let was_held_up = self.timers.replace_held_up(false);
         self.snd.sent_up_to(end);
         let is_first_unacknowledged = plan.seq == self.snd.una();

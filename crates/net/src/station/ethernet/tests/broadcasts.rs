@@ -45,7 +45,8 @@ fn broadcast_datagrams_are_sent_in_broadcast_frames_and_others_in_unicast_frames
         let layers = &mut station.layers;
         let cx = &mut context.cx();
         let socket = layers.udp.bind(0, cx).unwrap();
-        layers.send_to(socket, b"all", SocketAddr::new(to.into(), 9), cx).unwrap();
+        let sent = layers.send_to(socket, b"all", SocketAddr::new(to.into(), 9), cx);
+        assert_eq!(sent, Poll::Ready(Ok(())));
         segment.deliver_all();
     }
     let headers =

@@ -95,8 +95,8 @@ fn exchange(
 /// Delivers an ICMP error that reports a segment of the client as too long.
 fn shrink_path(pair: &mut Pair, id: ConnectionId, next_hop_mtu: u16) {
     let connection = pair.client.table.get(id).unwrap();
-    let local = connection.ends.local;
-    let remote = connection.ends.remote;
+    let local = connection.ends.local();
+    let remote = connection.ends.remote();
     let ports = [local.port().to_be_bytes(), remote.port().to_be_bytes()];
     let mut first_bytes = [0; 8];
     first_bytes[..4].copy_from_slice(&ports.concat());

@@ -301,7 +301,7 @@ impl<const ISN: u64> ScriptAt<ISN> {
     /// user.
     pub(super) fn state(&mut self) -> Option<State> {
         let ends = (SocketAddr::new(SERVER, self.port), SocketAddr::new(CLIENT, PEER_PORT));
-        self.tcp.table.find(ends).map(|(_, connection)| connection.state)
+        self.tcp.table.find(ends).map(|(_, connection)| connection.state())
     }
 
     pub(super) fn counted(&self, counter: Counter) -> u64 {

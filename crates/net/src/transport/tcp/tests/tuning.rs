@@ -106,7 +106,7 @@ fn typed_input_never_grows_a_buffer() {
         pair.run(Duration::from_millis(20));
     }
     assert_eq!(buffers(&pair, ids), (START, START));
-    assert!(pair.server.table.get(ids.1).unwrap().tuning.is_none());
+    assert!(!pair.server.table.get(ids.1).unwrap().tuning.is_running());
 }
 
 #[test]
