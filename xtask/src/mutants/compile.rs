@@ -25,7 +25,8 @@ pub(super) fn build(
         copy.write_mutants(mutants)?;
         let output = cargo(copy, arguments)?;
         if output.success {
-            return Ok(programs(&output.text));
+            // Cargo prints paths below its working directory relative to that directory.
+            return Ok(programs(&output.text).iter().map(|path| copy.root.join(path)).collect());
         }
         let failed = failed_mutants(&output.text, mutants);
         ensure!(!failed.is_empty(), "the tests do not compile:\n{}", output.text);
