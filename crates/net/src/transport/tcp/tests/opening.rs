@@ -210,3 +210,14 @@ fn the_handshake_measures_a_round_trip() {
     script.peer(SYN_ACK, 0, 1, b"");
     assert_eq!(script.context.recorded(Quantity::RoundTrip), 1);
 }
+
+#[test]
+fn a_repeated_answer_to_the_syn_measures_no_round_trip() {
+    let mut script = Script::syn_received(PLAIN);
+    script.wait_millis(50);
+    assert_eq!(texts(&script.peer(Flags::SYN, 0, 0, b"")), ["<SYN,ACK seq 0 ack 1 len 0>"]);
+    script.wait_millis(50);
+    script.peer(Flags::ACK, 1, 1, b"");
+    assert_eq!(script.state(), Some(State::Established));
+    assert_eq!(script.context.recorded(Quantity::RoundTrip), 0);
+}
