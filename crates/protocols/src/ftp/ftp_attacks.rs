@@ -179,7 +179,7 @@ fn row_95_size_of_a_text_above_the_limit_is_550() {
     else {
         panic!("the owner is asked");
     };
-    assert!(representation.data_type.is_text() && text_max_bytes <= 8 << 20);
+    assert_eq!((representation.data_type.is_text(), text_max_bytes), (true, 8 << 20));
     world.server.on_performed(Err(FileError::TooLarge), &mut world.context.cx());
     assert_eq!(lone_server.take_output().1, [200, 550]);
 }

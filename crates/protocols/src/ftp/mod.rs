@@ -47,7 +47,11 @@ mod pair_tests;
 #[cfg(test)]
 mod requirements;
 #[cfg(test)]
+mod server_tests;
+#[cfg(test)]
 mod session_fixture;
+#[cfg(test)]
+mod user_tests;
 
 pub use address::{
     AddressError, Family, parse_eprt, parse_epsv_reply, parse_lprt, parse_pasv_reply, parse_port,

@@ -181,9 +181,14 @@ mod tests {
         ] {
             assert_eq!(Timestamp::parse(text.as_bytes()).map(|t| t.seconds), Some(seconds));
         }
-        for text in
-            ["20010229000000", "2001", "20011301000000", "20010101000000.", "2001010100000x"]
-        {
+        for text in [
+            "20010229000000",
+            "20000230000000",
+            "2001",
+            "20011301000000",
+            "20010101000000.",
+            "2001010100000x",
+        ] {
             assert_eq!(Timestamp::parse(text.as_bytes()), None, "{text}");
         }
     }

@@ -249,6 +249,7 @@ mod tests {
         assert_eq!((states, output.is_compressed()), ([true, false, true], false));
         let accepted = [(); 10].map(|()| output.put_compression_boundary());
         assert_eq!(accepted.iter().filter(|is_accepted| **is_accepted).count(), 5);
+        assert!(!output.will_be_compressed(), "eight starts and ends");
     }
 
     #[test]

@@ -404,3 +404,46 @@ impl Grid {
 pub(super) fn narrow(side: usize) -> u16 {
     u16::try_from(side).unwrap_or(u16::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::cell::Attributes;
+
+    const REVERSE_BLANK: Cell =
+        Cell::new(' ', Style { attributes: Attributes::REVERSE, ..Style::PLAIN });
+
+    fn row_of(text: &str) -> Row {
+        let cells: Vec<Cell> = text.chars().map(|it| Cell::new(it, Style::PLAIN)).collect();
+        Row::from_cells(&cells, 8)
+    }
+
+    #[test]
+    fn erasing_the_end_of_a_row_shortens_its_written_part() {
+        let mut row = row_of("abc");
+        row.fill(1..8, Cell::BLANK);
+        assert_eq!((row.extent, row), (1, row_of("a")));
+        let mut row = row_of("abc");
+        row.fill(0..2, Cell::BLANK);
+        assert_eq!(row.extent, 3);
+    }
+
+    #[test]
+    fn an_insertion_up_to_the_end_of_a_row_ends_its_line_there() {
+        let mut row = row_of("abcdefgh");
+        row.is_continued = true;
+        row.insert(2..7, 1, Cell::BLANK);
+        assert!(row.is_continued);
+        row.insert(2..8, 1, Cell::BLANK);
+        assert!(!row.is_continued);
+    }
+
+    #[test]
+    fn a_deletion_fills_the_end_of_the_row_with_the_given_blank() {
+        let mut row = row_of("abc");
+        row.delete(0..8, 1, Cell::BLANK);
+        assert_eq!((row.extent, row.cells()), (2, row_of("bc").cells()));
+        row.delete(0..8, 1, REVERSE_BLANK);
+        assert_eq!((row.extent, row.cells().last()), (8, Some(&REVERSE_BLANK)));
+    }
+}

@@ -141,3 +141,23 @@ impl Picture {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use net::cx::OwnedCx;
+
+    #[test]
+    fn a_character_over_either_half_of_a_wide_one_leaves_no_other_half() {
+        let mut context = OwnedCx::default();
+        let mut terminal = crate::terminal::Terminal::new(4, 1);
+        terminal.receive("a\u{754c}b".as_bytes(), &mut context.cx());
+        for (column, other) in [(1, 2), (2, 1)] {
+            let mut picture = terminal.picture();
+            picture.set_cell(0, column, 'x', Style::PLAIN);
+            assert_eq!(picture.cell(0, column).unwrap().character(), 'x');
+            let half = picture.cell(0, other).unwrap();
+            assert_eq!((half.character(), half.is_tail()), (' ', false));
+        }
+    }
+}

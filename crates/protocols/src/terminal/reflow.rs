@@ -162,3 +162,30 @@ fn row_starts(cells: &mut [Cell], columns: usize, size: LineSize) -> Vec<usize> 
     }
     row_starts
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_double_width_row_does_not_continue_the_line_before_it() {
+        let mut grid = Grid::new(4, 2);
+        let row = grid.row_mut(0).unwrap();
+        row.write_ascii(0, b"abcd", Cell::BLANK);
+        row.is_continued = true;
+        let row = grid.row_mut(1).unwrap();
+        row.write_ascii(0, b"ef", Cell::BLANK);
+        row.size = LineSize::Wide;
+        grid.reflow(3, 3, [&mut Position::default()]);
+        let sizes = [0, 1, 2].map(|row| grid.row(row).unwrap().size);
+        assert_eq!(sizes, [LineSize::Single, LineSize::Single, LineSize::Wide]);
+    }
+
+    #[test]
+    fn a_saved_position_in_a_removed_row_moves_to_the_last_row() {
+        let mut grid = Grid::new(4, 8);
+        let mut saved = Position { row: 7, ..Position::default() };
+        grid.resize(4, 3, [&mut Position::default(), &mut saved]);
+        assert_eq!(saved.row, 2);
+    }
+}

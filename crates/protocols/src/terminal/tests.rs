@@ -715,3 +715,11 @@ fn a_character_after_a_full_row_wraps_also_on_a_wider_screen() {
     harness.receive("i");
     assert_eq!(harness.terminal.text(), "abcd\nefgh\ni");
 }
+
+#[test]
+fn the_alignment_pattern_fills_the_first_row_and_removes_the_margins() {
+    let mut harness = Harness::with(2, 3, "\x1b[2;3r\x1b#8");
+    assert_eq!(harness.terminal.text(), "EE\nEE\nEE");
+    harness.receive("X\x1b[3;1H\n");
+    assert_eq!(harness.terminal.text(), "EE\nEE");
+}

@@ -403,4 +403,56 @@ mod tests {
         let phases = [0, 1, 2, 3, 4, 5, 6, 7, 13].map(|seed| Bbr::new(seed).first_phase);
         assert_eq!(phases, [0, 2, 3, 4, 5, 6, 7, 0, 7]);
     }
+
+    #[test]
+    fn a_full_path_is_paced_at_its_measured_rate() {
+        let mut path = Path::new();
+        path.run(1_000_000, Duration::from_secs(5));
+        path.bbr.mode = Mode::ProbeBandwidth { phase: 2, since: path.now };
+        path.run(1_000_000, Duration::from_millis(1));
+        // The window divided by the round trip is twice this rate.
+        assert_eq!(path.control.bytes_per_s, Some(1_000_000));
+    }
+
+    #[test]
+    fn the_path_is_drained_until_its_capacity_is_outstanding() {
+        let mut bbr = Bbr { mode: Mode::Drain, full_rounds: FULL_ROUNDS, ..Bbr::new(1) };
+        bbr.rates = [1_000_000; RATE_ROUNDS];
+        bbr.min_rtt = Some((RTT, Instant::ZERO));
+        let sample = |pipe| BbrSample {
+            rate: None,
+            rtt: None,
+            delivered: 0,
+            newly_delivered: 0,
+            pipe,
+            cwnd: 10 * MSS,
+            mss: MSS,
+            now: Instant::ZERO,
+        };
+        bbr.observe(&sample(100_001));
+        assert_eq!(bbr.mode, Mode::Drain);
+        bbr.observe(&sample(100_000));
+        assert_eq!(bbr.mode, Mode::ProbeBandwidth { phase: 2, since: Instant::ZERO });
+    }
+
+    #[test]
+    fn the_path_is_kept_empty_for_200_ms() {
+        let ends_at = Instant::ZERO + PROBE_RTT_TIME;
+        let mut bbr = Bbr { mode: Mode::ProbeRtt { ends_at: Some(ends_at) }, ..Bbr::new(1) };
+        let rate = RateSample { bytes_per_s: 1000, is_app_limited: false, delivered_before: 0 };
+        let sample = |now| BbrSample {
+            rate: Some(rate),
+            rtt: Some(RTT),
+            delivered: 0,
+            newly_delivered: 0,
+            pipe: 0,
+            cwnd: 10 * MSS,
+            mss: MSS,
+            now,
+        };
+        bbr.observe(&sample(Instant::ZERO + Duration::from_millis(199)));
+        assert_eq!(bbr.mode, Mode::ProbeRtt { ends_at: Some(ends_at) });
+        bbr.observe(&sample(ends_at));
+        assert_eq!(bbr.mode, Mode::Startup);
+    }
 }

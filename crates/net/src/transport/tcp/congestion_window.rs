@@ -322,4 +322,22 @@ mod tests {
             assert_eq!(window.ssthresh(), ssthresh);
         }
     }
+
+    #[test]
+    fn the_window_of_a_model_returns_to_its_size_after_a_timeout() {
+        let mut window = CongestionWindow::new(Congestion::Bbr, 1000, 0);
+        window.timed_out();
+        assert_eq!(window.cwnd(), 1000);
+        window.observe(BbrSample {
+            rate: None,
+            rtt: None,
+            delivered: 1000,
+            newly_delivered: 1000,
+            pipe: 0,
+            cwnd: 0,
+            mss: 0,
+            now: Instant::ZERO,
+        });
+        assert_eq!(window.cwnd(), 10_000);
+    }
 }

@@ -245,4 +245,11 @@ mod tests {
         let late = grow(&mut idle, Instant::ZERO + Duration::from_secs(1000) + rtt);
         assert_eq!(soon, late);
     }
+
+    #[test]
+    fn the_time_of_a_cubic_number_of_bytes_is_exact() {
+        // K is the cube root of 4 / (0.4 * 10).
+        assert_eq!(time_to(4, 10), 1_000_000);
+        assert_eq!(time_to(4 * 8, 10), 2_000_000);
+    }
 }

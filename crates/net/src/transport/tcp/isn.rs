@@ -72,4 +72,14 @@ mod tests {
         let later = secret.isn(local, remote, Instant::from_nanos(8_000));
         assert_eq!(later.since(isn), 2);
     }
+
+    #[test]
+    fn the_offset_of_timestamps_does_not_reveal_that_of_sequence_numbers() {
+        let secret = Secret::draw(&mut Rng::from_seed(1));
+        let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 4000));
+        let remote = SocketAddr::from((Ipv4Addr::LOCALHOST, 23));
+        let isn = secret.isn(local, remote, Instant::ZERO);
+        let offset = isn.0.wrapping_sub(secret.clock_start);
+        assert_ne!(offset, secret.timestamp_offset(local, remote));
+    }
 }

@@ -128,4 +128,20 @@ mod tests {
         let gaps = [seen(&mut quiet, &mut quiet_rng, 0), seen(&mut busy, &mut busy_rng, 100)];
         assert!(gaps.iter().all(|gap| (1..=8).contains(gap)), "{gaps:?}");
     }
+
+    #[test]
+    fn the_counter_of_a_destination_does_not_reveal_its_first_port() {
+        let (mut ports, mut rng) = new_ports();
+        ports.choose(LOCAL, host(0), &mut rng, |_| true);
+        let is_revealed = |number| {
+            let before = ports.counters.clone();
+            let port = ports.choose(LOCAL, host(number), &mut rng, |_| true).unwrap();
+            let mut pairs = ports.counters.iter().zip(&before);
+            let index = pairs.position(|(now, before)| now != before).unwrap();
+            let distance = u64::from(port - FIRST_PORT) + PORTS;
+            let offset = (distance - u64::from(ports.counters[index]) % PORTS) % PORTS;
+            offset % COUNTERS as u64 == index as u64
+        };
+        assert!((1..=100).map(is_revealed).filter(|is_revealed| *is_revealed).count() < 10);
+    }
 }

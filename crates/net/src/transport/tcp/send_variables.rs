@@ -341,3 +341,15 @@ impl SendVariables {
         self.buffer.shrink();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_syn_of_a_cookie_counts_as_sent() {
+        let mut variables = SendVariables::new(Seq(7), 1000, 1000);
+        variables.syn_was_sent();
+        assert_eq!([variables.una, variables.nxt, variables.max], [Seq(7), Seq(8), Seq(8)]);
+    }
+}

@@ -164,4 +164,19 @@ mod tests {
         assert_eq!(inflater.next(&mut &b""[..]), Ok(&b""[..]));
         assert_eq!(inflater.next(&mut &b"x"[..]), Err(DataError::Malformed));
     }
+
+    #[test]
+    fn a_level_above_9_means_9() {
+        // The data has repetitions at many distances, of which each level finds others.
+        let data: Vec<u8> = incompressible_bytes(40_000).iter().map(|byte| byte >> 6).collect();
+        let deflated_at = |level| {
+            let mut deflater = Deflater::new(Some(level));
+            let mut out = Vec::new();
+            deflater.put(&data, &mut out);
+            deflater.finish(&mut out);
+            out
+        };
+        assert_eq!(deflated_at(10), deflated_at(9));
+        assert_ne!(deflated_at(9), deflated_at(1));
+    }
 }

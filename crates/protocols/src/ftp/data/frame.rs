@@ -350,3 +350,18 @@ impl Unframer {
         if self.framing == Framing::Stream || is_ended { Ok(()) } else { Err(DataError::Truncated) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_block_has_65535_bytes() {
+        let headers_len = |len| {
+            let mut out = Vec::new();
+            put_blocks(&alloc::vec![0; len], EOF, &mut out);
+            out.len() - len
+        };
+        assert_eq!([65_534, 65_535, 65_536].map(headers_len), [3, 3, 6]);
+    }
+}

@@ -343,3 +343,51 @@ fn only_blocks_that_the_sender_marks_count_as_suspect() {
     decoder.decode(&mut wire, &mut out).unwrap();
     assert_eq!((out.as_slice(), decoder.suspect_blocks()), (&b"abc"[..], 1));
 }
+
+#[test]
+fn more_than_the_padding_of_an_octet_after_the_last_word_is_an_error() {
+    let data_type = Type::Local(ByteSize::new(16).unwrap());
+    let word_format = WordFormat::Data8;
+    let representation = Representation { data_type, word_format, ..Representation::IMAGE };
+    assert_eq!(decode_file(&representation, b"ab", 2).unwrap().0, b"ba\0\0\0\0\0\0");
+    assert_eq!(decode_file(&representation, b"abc", 3), Err(DataError::Truncated));
+}
+
+#[test]
+fn a_file_with_more_pages_than_a_word_can_number_is_not_sent() {
+    let size = ByteSize::new(16).unwrap();
+    // One bit numbers two pages of 512 words.
+    let encode = |pages: usize| {
+        let mut content = ContentOut::Pages {
+            words: FromStore::new(WordFormat::Packed, size),
+            pager: Pager::default(),
+            packer: Packer::new(size),
+            bits: 1,
+        };
+        content.put(&vec![0; pages * 1024], &mut Vec::new())
+    };
+    assert_eq!([1, 2].map(encode), [Ok(()), Err(DataError::Malformed)]);
+}
+
+#[test]
+fn blocks_beyond_the_output_limit_are_decoded_later() {
+    let representation = representation_of(Type::Image, Mode::Block, Structure::File);
+    let wire = encode_file(&representation, &vec![7; 3 * OUTPUT_BYTES], OUTPUT_BYTES);
+    let mut decoder = Decoder::new(&representation).unwrap();
+    let mut out = Vec::new();
+    let mut rest = &wire[..];
+    assert_eq!(decoder.decode(&mut rest, &mut out), Ok(Decoded::OutputFull));
+    assert!(!rest.is_empty() && out.len() < 3 * OUTPUT_BYTES);
+}
+
+#[test]
+fn a_received_text_with_carriage_control_is_converted_to_lines() {
+    let format = Format::CarriageControl;
+    let representation = representation_of(Type::Ascii(format), Mode::Stream, Structure::File);
+    let file = decode_file(&representation, b" one\r\n0two\r\n", 3).unwrap().0;
+    assert_eq!(file, b"one\n\ntwo\n");
+    let representation = representation_of(Type::Ebcdic(format), Mode::Stream, Structure::File);
+    let mut wire = Vec::new();
+    text::to_ebcdic(b" one\n0two\n", &mut wire);
+    assert_eq!(decode_file(&representation, &wire, 3).unwrap().0, b"one\n\ntwo\n");
+}

@@ -476,6 +476,27 @@ mod tests {
     }
 
     #[test]
+    fn the_owner_and_the_group_precede_the_size_and_the_group_may_be_missing() {
+        let owners = |line: &str| {
+            let entry = ListReader::new(NOW).line(line.as_bytes()).unwrap();
+            (entry.links, entry.owner, entry.group)
+        };
+        let ann = Some(b"ann".to_vec());
+        let with_group = owners("-rw-r--r--   3 ann  staff 280 Feb 29 12:01 x");
+        assert_eq!(with_group, (Some(3), ann.clone(), Some(b"staff".to_vec())));
+        assert_eq!(owners("-rw-r--r--   3 ann  280 Feb 29 12:01 x"), (Some(3), ann, None));
+    }
+
+    #[test]
+    fn a_12_hour_clock_has_no_hour_13() {
+        let hour = |time: &str| parse_12_hour_clock(time.as_bytes()).map(|(hour, _, _)| hour);
+        assert_eq!(
+            ["12:30AM", "01:30PM", "12:30PM", "13:30PM", "13:30"].map(hour),
+            [Some(0), Some(13), Some(12), None, Some(13)]
+        );
+    }
+
+    #[test]
     fn dos_lines_are_parsed_with_years_of_two_and_four_digits() {
         assert_eq!(
             parse_lines(&[

@@ -206,6 +206,7 @@ pub(super) fn is_heading(line: &[u8]) -> bool {
 mod tests {
     use super::super::ListReader;
     use super::*;
+    use std::format;
     use std::string::String;
 
     const NOW: Timestamp = Timestamp { seconds: 1_709_251_200, nanos: 0 };
@@ -284,14 +285,25 @@ mod tests {
     }
 
     #[test]
+    fn a_tops20_name_needs_a_number_as_its_generation() {
+        let entry = |name: &str| {
+            tops20(format!(" {name};P777700  2 2560(7)   24-Feb-1988 12:34:56 SMITH").as_bytes())
+        };
+        assert!(entry("FOO.TXT.3").is_some());
+        assert_eq!([entry("FOO.TXT"), entry(".3")], [None, None]);
+    }
+
+    #[test]
     fn unisys_mcp_lines_are_parsed() {
         assert_eq!(
             parse_lines(&[
                 "SYMBOL/PROGRAM  FTPDATA  4800 02/23/2000 15:09:55",
+                "A DAT 2 01/31/98 08:00:02",
                 "B DATA 1 01/31/98 08:00:01"
             ]),
             [
                 expected_entry("PROGRAM", Kind::File, Some(4800), "20000223150955"),
+                expected_entry("A", Kind::File, Some(2), "19980131080002"),
                 expected_entry("B", Kind::File, Some(1), "19980131080001"),
             ]
         );

@@ -416,4 +416,26 @@ mod tests {
         assert!(matches!(stream_format(&[0x78]), Ok(None)));
         assert!(matches!(stream_format(&[0x88]), Ok(Some((DataFormat::Raw, 0)))));
     }
+
+    #[test]
+    fn output_longer_than_the_buffer_is_complete_after_one_call() {
+        // Incompressible bytes, so that the output is as long as the input.
+        let mut state = 1_u32;
+        let mut next = || {
+            state = state.wrapping_mul(1_103_515_245).wrapping_add(12_345);
+            state.to_be_bytes()[0]
+        };
+        let input: Vec<u8> = (0..100_000).map(|_| next()).collect();
+        let mut wire = Vec::new();
+        Compressor::default().compress(&input, &mut wire);
+        assert_eq!(inflated([&wire[..]]), Ok((input, vec![])));
+    }
+
+    #[test]
+    fn a_gzip_header_has_a_checksum_only_if_its_flag_is_set() {
+        for (flags, header) in [(0, &b""[..]), (1, b""), (2, b"\x07\x07"), (3, b"\x07\x07")] {
+            let stream = gzip(flags, header, b"text");
+            assert_eq!(inflated([&stream[..]]), Ok((b"text".to_vec(), vec![])), "{flags}");
+        }
+    }
 }

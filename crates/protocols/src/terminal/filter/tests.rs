@@ -311,6 +311,17 @@ fn row_74_answerback_requests_are_removed() {
 // Sequences that pass.
 
 #[test]
+fn a_character_after_a_malformed_one_passes() {
+    assert_eq!(filter_bytes(b"\xe2\xc3\x89"), b"\xe2\xc3\x89");
+}
+
+#[test]
+fn a_byte_that_begins_no_character_passes_unless_it_is_a_control() {
+    assert_eq!(filter_bytes(b"a\xffb"), b"a\xffb");
+    assert_eq!(filter_bytes(b"a\x85b"), b"ab");
+}
+
+#[test]
 fn the_sequences_of_current_programs_pass() {
     for bytes in [
         "\x1b[1;38;2;1;2;3mtext\x1b[0m\r\n\ttab\x08\x07",

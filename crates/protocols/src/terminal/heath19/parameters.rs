@@ -78,3 +78,21 @@ impl Parameters {
         numbers.take(if self.has_number { WORK_MAX } else { 0 })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sixteenth_number_replaces_the_fifteenth_and_precedes_the_final_byte() {
+        let mut parameters = Parameters::default();
+        for digit in 1..=16 {
+            parameters.digit(digit);
+            if digit < 16 {
+                parameters.separator();
+            }
+        }
+        parameters.end(b'm');
+        assert_eq!([13, 14, 15].map(|place| parameters.get(place)), [14, 16, b'm']);
+    }
+}

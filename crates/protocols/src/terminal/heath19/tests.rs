@@ -588,6 +588,8 @@ fn the_last_xon_reaches_a_host_that_reads_late() {
     harness.receive(cursor_sequence(23, 0) + "\x1b[\n");
     harness.key(Key::Scroll, false);
     assert_eq!((harness.terminal.output().len(), harness.terminal.is_held()), (256, false));
+    harness.terminal.sent(0);
+    assert_eq!(harness.terminal.output().len(), 256);
     harness.take_output();
     assert_eq!(harness.take_output(), "\x11");
 }
@@ -775,4 +777,9 @@ fn scroll_before_the_screen_is_held_allows_one_more_line() {
     assert!(!harness.terminal.is_held());
     harness.receive("x\r\nx\r\n");
     assert!(harness.terminal.is_held());
+}
+
+#[test]
+fn an_inserted_character_counts_as_one_cell() {
+    assert_eq!(Harness::with("\x1b@").receive("ab").cells, 2);
 }

@@ -106,6 +106,16 @@ mod tests {
     }
 
     #[test]
+    fn the_variation_moves_by_a_quarter_of_the_deviation() {
+        let mut round_trip = RoundTrip::default();
+        round_trip.sample(Duration::from_millis(80));
+        round_trip.sample(Duration::from_millis(160));
+        // The variation is (10 ms * 3 + 80 ms) / 4, and the smoothed time 90 ms.
+        let delay_until_late = round_trip.late_at(Instant::ZERO) - Instant::ZERO;
+        assert_eq!(delay_until_late, Duration::from_micros(90_000 + 4 * 27_500));
+    }
+
+    #[test]
     fn an_echo_is_late_50_ms_after_the_usual_time() {
         let mut round_trip = RoundTrip::default();
         (0..100).for_each(|_| round_trip.sample(Duration::from_millis(100)));

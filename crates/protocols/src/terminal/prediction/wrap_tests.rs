@@ -194,3 +194,31 @@ proptest! {
         prop_assert_eq!(world.statistics().wrong_seen, 0);
     }
 }
+
+#[test]
+fn text_is_predicted_in_the_row_that_enter_scrolls_in() {
+    let mut world = World::new(100, 20, kernel_echo());
+    world.show(b"\x1b[8;1H");
+    world.type_keys(b"\r");
+    world.type_keys(b"a");
+    assert_eq!(world.statistics().predicted, 2);
+}
+
+#[test]
+fn a_motion_into_the_last_column_is_not_predicted() {
+    let predicted_from = |column| {
+        let mut world = World::new(100, 10, kernel_echo());
+        world.show(format!("\x1b[{column}G").as_bytes());
+        world.type_keys(b"\x1b[C");
+        world.statistics().predicted
+    };
+    assert_eq!([8, 9].map(predicted_from), [1, 0]);
+}
+
+#[test]
+fn lines_outside_of_the_margins_are_not_skipped_in_a_flood() {
+    let mut world = World::new(100, 20, kernel_echo());
+    world.show(b"\x1b[1;3r\x1b[8;1H");
+    world.show(format!("first\r\n{}", "x\r\n".repeat(6000)).as_bytes());
+    assert_eq!(world.predictor.host_screen.row_text(7), "xirst");
+}

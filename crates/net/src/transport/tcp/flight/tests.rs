@@ -316,3 +316,46 @@ fn a_repeated_report_does_not_change_the_time_of_the_last_delivery() {
     let delivered = [10, 20].map(|time| sack(&mut flight, 1000, 2000, at(time)).delivered);
     assert_eq!((delivered, flight.delivered_at), ([1000, 0], at(10)));
 }
+
+#[test]
+fn an_acknowledgment_of_reported_data_delivers_nothing_more() {
+    let mut flight = segments(2);
+    sack(&mut flight, 1000, 2000, at(10));
+    flight.acknowledge(BASE + 1000, &mut Delivery::default(), at(20));
+    flight.acknowledge(BASE + 2000, &mut Delivery::default(), at(30));
+    assert_eq!((flight.delivered, flight.delivered_at), (2000, at(20)));
+}
+
+#[test]
+fn a_retransmission_that_is_marked_lost_is_not_in_the_network() {
+    let mut flight = segments(2);
+    flight.mark_first_lost(1000);
+    flight.sent_again(BASE, 1000, at(10));
+    assert_eq!((flight.retransmitted(), flight.lost()), (1000, 0));
+    flight.mark_first_lost(1000);
+    assert_eq!((flight.retransmitted(), flight.lost()), (0, 1000));
+}
+
+#[test]
+fn a_report_of_unsent_data_is_ignored() {
+    let mut flight = segments(3);
+    let delivery = sack(&mut flight, 1000, 3001, at(10));
+    assert_eq!((flight.sacked(), delivery.sacked), (0, 0));
+    let delivery = sack(&mut flight, 1000, 3000, at(10));
+    assert_eq!((flight.sacked(), delivery.sacked), (2000, 2000));
+}
+
+#[test]
+fn data_sent_after_the_user_ran_out_of_data_is_app_limited_until_it_is_delivered() {
+    let mut flight = segments(1);
+    let mut is_app_limited = |millis| {
+        flight.sent(1000, 1, at(millis));
+        let is_app_limited = flight.pieces.back().unwrap().snapshot.is_app_limited;
+        flight.app_limited();
+        is_app_limited
+    };
+    assert_eq!([1, 2].map(&mut is_app_limited), [false, true]);
+    flight.acknowledge(BASE + 3000, &mut Delivery::default(), at(10));
+    flight.sent(1000, 1, at(10));
+    assert!(!flight.pieces.back().unwrap().snapshot.is_app_limited);
+}

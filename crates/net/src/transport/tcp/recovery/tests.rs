@@ -275,3 +275,36 @@ fn no_connection_is_settled_while_a_recovery_may_prove_spurious() {
     recovery.acknowledged(&acknowledgment(10_000, &[block(0, 1)]), at(203));
     assert!(recovery.idle_state().is_some());
 }
+
+#[test]
+fn data_is_lost_only_after_a_loss_was_detected() {
+    let mut recovery = sender(Congestion::Cubic, true, 5);
+    assert!(!recovery.has_lost());
+    recovery.acknowledged(&acknowledgment(0, &[block(1, 4)]), at(103));
+    assert!(recovery.has_lost());
+}
+
+#[test]
+fn a_probe_that_is_not_due_remains_scheduled() {
+    let mut recovery = sender(Congestion::Cubic, true, 2);
+    recovery.probe_at = Some(at(500));
+    assert_eq!(recovery.timeout(SRTT, at(499)), (false, false));
+    assert_eq!(recovery.deadline(), Some(at(500)));
+}
+
+#[test]
+fn the_round_trip_of_a_reported_segment_is_measured_unless_it_is_a_retransmission() {
+    let mut recovery = sender(Congestion::Cubic, true, 5);
+    let outcome = recovery.acknowledged(&acknowledgment(0, &[block(1, 5)]), at(104));
+    assert_eq!(outcome.rtt, Some(MS * 100));
+    assert_eq!(retransmit(&mut recovery, at(104)), [0]);
+    let outcome = recovery.acknowledged(&acknowledgment(1000, &[]), at(204));
+    assert_eq!(outcome.rtt, None);
+}
+
+#[test]
+fn a_model_measures_the_round_trip_of_data_that_was_sent_once() {
+    let mut recovery = sender(Congestion::Bbr, true, 5);
+    recovery.acknowledged(&acknowledgment(1000, &[]), at(100));
+    assert!(recovery.pacing.rate().is_some());
+}

@@ -160,3 +160,27 @@ fn attack_39_forged_duplicates_allow_no_more_data_than_was_outstanding() {
     assert!(sent <= 21, "{sent}");
     assert!(script.status().congestion_window <= 32_000);
 }
+
+#[test]
+fn a_window_that_is_not_used_does_not_grow() {
+    let mut script = Script::established(PLAIN);
+    for ack in 1..=5 {
+        assert_eq!(script.send(&[7; 100]).len(), 1);
+        script.wait_millis(10);
+        script.peer(Flags::ACK, 1, 1 + ack * 100, b"");
+    }
+    assert_eq!(script.status().congestion_window, 10_000);
+}
+
+#[test]
+fn the_window_remains_if_the_next_data_follows_within_a_timeout() {
+    let mut script = Script::established(PLAIN);
+    assert_eq!(script.send(&pattern(10_000)).len(), 10);
+    script.wait_millis(100);
+    script.peer(Flags::ACK, 1, 10_001, b"");
+    let window = script.status().congestion_window;
+    assert!(window > 10_000);
+    script.wait_millis(100);
+    script.send(b"x");
+    assert_eq!(script.status().congestion_window, window);
+}

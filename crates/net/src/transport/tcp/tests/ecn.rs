@@ -103,3 +103,8 @@ fn a_probe_of_a_zero_window_may_not_be_marked() {
     let sent = script.wait_millis(1000);
     assert_eq!((extents(&sent)[0], sent[0].ecn), ((1, 1), 0));
 }
+
+#[test]
+fn a_segment_with_one_byte_is_marked_as_ecn_capable() {
+    assert_eq!(with_negotiated_ecn().send(b"x")[0].ecn, CAPABLE);
+}

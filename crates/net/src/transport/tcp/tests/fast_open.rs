@@ -251,3 +251,21 @@ fn a_second_small_answer_before_the_handshake_ends_waits_for_the_first() {
     assert_eq!(script.send(b"b"), []);
     assert_eq!(extents(&script.peer(Flags::ACK, 9, 2, b"")), [(2, 1)]);
 }
+
+#[test]
+fn a_timeout_of_later_data_does_not_forget_the_cookie() {
+    let mut pair = Pair::new(1);
+    let (client, _) = pair.connect(FAST);
+    pair.fate = Box::new(|_, _, _| false);
+    pair.client.send(client, b"question").unwrap();
+    pair.run(Duration::from_secs(5));
+    assert!(pair.context.counted(Counter::TcpTimeouts) > 0);
+    assert!(matches!(pair.client.fast_open_client.offer_to(SERVER).0, FastOpen::Cookie(_)));
+}
+
+#[test]
+fn the_option_is_padded_to_whole_words() {
+    let padding = |len| FastOpen::Cookie(Cookie::new(&[7; 16][..len]).unwrap()).padding();
+    assert_eq!([4, 6, 8, 10, 16].map(padding), [2, 0, 2, 0, 2]);
+    assert_eq!(FastOpen::Request.padding(), 2);
+}

@@ -117,3 +117,25 @@ fn a_reported_mtu_above_the_current_one_is_ignored() {
     error(&mut script, ErrorKind::FragmentationNeeded { next_hop_mtu: Some(9000) }, 1);
     assert_eq!((script.status().send_mss, script.output().len()), (1000, 0));
 }
+
+#[test]
+fn a_lower_path_mtu_retransmits_outstanding_data_at_once_in_shorter_segments() {
+    let mut script = Script::established(PLAIN);
+    assert_eq!(script.send(&pattern(1000)).len(), 1);
+    let id = script.id.unwrap();
+    assert_eq!(script.tcp.packet_too_big(id, 1040, &mut script.context.cx()), Ok(false));
+    assert_eq!(script.output(), []);
+    assert_eq!(script.tcp.packet_too_big(id, 540, &mut script.context.cx()), Ok(true));
+    assert_eq!(extents(&script.output()), [(1, 500), (501, 500)]);
+}
+
+#[test]
+fn a_path_mtu_that_is_reported_before_the_answer_to_the_syn_changes_no_segment() {
+    let mut script = Script::syn_sent(PLAIN);
+    let id = script.id.unwrap();
+    assert_eq!(script.tcp.packet_too_big(id, 300, &mut script.context.cx()), Ok(false));
+    script.options = Options { mss: Some(1000), ..Options::default() };
+    script.peer(SYN_ACK, 0, 1, b"");
+    script.options = Options::default();
+    assert_eq!(extents(&script.send(&pattern(260))), [(1, 260)]);
+}

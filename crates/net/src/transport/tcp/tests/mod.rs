@@ -6,6 +6,7 @@ mod attacks;
 mod campaign;
 mod closing;
 mod congestion;
+mod connection_lists;
 mod ecn;
 mod fast_open;
 mod giving_up;

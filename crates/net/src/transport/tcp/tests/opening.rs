@@ -2,6 +2,7 @@
 //! retransmission.
 
 use super::*;
+use crate::meter::Quantity;
 
 #[test]
 fn figure_6_an_active_and_a_passive_open_synchronize_in_three_segments() {
@@ -200,4 +201,23 @@ fn connections_of_either_side_begin_where_the_clock_is_when_they_are_opened() {
             assert_eq!(u64::from(header.seq.since(start)), secs * 250_000, "{header:?}");
         }
     }
+}
+
+#[test]
+fn the_handshake_measures_a_round_trip() {
+    let mut script = Script::syn_sent(PLAIN);
+    script.wait_millis(50);
+    script.peer(SYN_ACK, 0, 1, b"");
+    assert_eq!(script.context.recorded(Quantity::RoundTrip), 1);
+}
+
+#[test]
+fn a_repeated_answer_to_the_syn_measures_no_round_trip() {
+    let mut script = Script::syn_received(PLAIN);
+    script.wait_millis(50);
+    assert_eq!(texts(&script.peer(Flags::SYN, 0, 0, b"")), ["<SYN,ACK seq 0 ack 1 len 0>"]);
+    script.wait_millis(50);
+    script.peer(Flags::ACK, 1, 1, b"");
+    assert_eq!(script.state(), Some(State::Established));
+    assert_eq!(script.context.recorded(Quantity::RoundTrip), 0);
 }

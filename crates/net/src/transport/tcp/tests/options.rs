@@ -284,3 +284,22 @@ fn a_profile_without_extensions_ignores_offered_timestamps() {
     let sent = script.send(b"data");
     assert_eq!(sent[0].header.options.timestamps, None);
 }
+
+#[test]
+fn a_syn_echoes_no_timestamp() {
+    let sent = Script::syn_sent(Profile::BULK).wait_millis(1000);
+    assert_eq!(sent[0].header.options.timestamps.map(|(_, echo)| echo), Some(0));
+}
+
+#[test]
+fn the_answer_scales_the_window_if_the_peer_offers_it_and_either_scale_is_not_zero() {
+    let answered = |window: usize, offered: Option<u8>| {
+        let receive_window = ReceiveWindow::Bytes(window);
+        let mut script = Script::listening(Profile { receive_window, ..Profile::BULK });
+        script.options = Options { window_scale: offered, ..Options::default() };
+        script.peer(Flags::SYN, 0, 0, b"")[0].header.options.window_scale
+    };
+    assert_eq!(answered(100_000, None), None);
+    assert_eq!(answered(100_000, Some(0)), Some(1));
+    assert_eq!(answered(60_000, Some(1)), Some(0));
+}

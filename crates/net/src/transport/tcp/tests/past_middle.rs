@@ -16,6 +16,8 @@ mod attacks;
 mod closing;
 #[path = "congestion.rs"]
 mod congestion;
+#[path = "connection_lists.rs"]
+mod connection_lists;
 #[path = "ecn.rs"]
 mod ecn;
 #[path = "fast_open.rs"]

@@ -3,6 +3,7 @@
 
 use super::script::Sent;
 use super::*;
+use crate::meter::Quantity;
 
 /// A profile with SACK, and with timestamps if the peer supports them.
 const SACK: Profile = Profile { congestion: Congestion::NewReno, pacing: false, ..Profile::BULK };
@@ -410,4 +411,23 @@ fn retransmissions_behind_the_first_hole_do_not_postpone_the_timeout() {
     assert_eq!(script.status().statistics.timeouts, 0);
     script.wait(MS * 2);
     assert_eq!(script.status().statistics.timeouts, 1);
+}
+
+#[test]
+fn a_reordered_segment_is_no_other_event() {
+    let mut script = with_twenty_outstanding(SACK);
+    report(&mut script, 10_001, &[(11_001, 12_001)]);
+    report(&mut script, 12_001, &[]);
+    assert_eq!(script.counted(Counter::TcpReordered), 1);
+    let Statistics { fast_retransmits, undone, duplicate_reports, .. } = script.status().statistics;
+    assert_eq!([fast_retransmits, undone, duplicate_reports], [0; 3]);
+}
+
+#[test]
+fn a_report_of_a_duplicate_without_a_timeout_measures_no_round_trip() {
+    let mut script = with_twenty_outstanding(SACK);
+    let measured = script.context.recorded(Quantity::RoundTrip);
+    report(&mut script, 11_001, &[(9_001, 10_001)]);
+    assert_eq!(script.counted(Counter::TcpDuplicateReports), 1);
+    assert_eq!(script.context.recorded(Quantity::RoundTrip), measured);
 }

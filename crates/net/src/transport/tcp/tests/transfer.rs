@@ -77,3 +77,21 @@ fn a_changed_profile_applies_from_the_next_segment_on() {
     script.tcp.set_profile(id, Profile { nagle: false, ..PLAIN }).unwrap();
     assert_eq!(extents(&script.output()), [(2, 1)]);
 }
+
+#[test]
+fn shared_data_is_sent_without_another_call() {
+    let mut script = Script::established(PLAIN);
+    let data = pattern(500).into();
+    assert_eq!(script.tcp.send_shared(script.id.unwrap(), &data, 100), Ok(400));
+    assert_eq!(extents(&script.output()), [(1, 400)]);
+}
+
+#[test]
+fn each_segment_is_charged_to_the_meter() {
+    let mut script = Script::established(PLAIN);
+    let units =
+        |script: &Script| script.context.meter.counter_block().snapshot(0).units(Work::Segment);
+    let before = units(&script);
+    assert_eq!(script.send(&pattern(3000)).len(), 3);
+    assert_eq!(units(&script) - before, 3);
+}

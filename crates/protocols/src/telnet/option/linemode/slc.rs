@@ -514,4 +514,10 @@ mod tests {
         let characters = [SlcFunction::XON, SlcFunction::XOFF].map(|it| table.get(it).value);
         assert_eq!(characters, [0x11, 0x13]);
     }
+
+    #[test]
+    fn the_request_for_the_defaults_changes_the_table_and_that_for_the_values_does_not() {
+        let has_changed = |level| SlcTable::default().receive(&[triplet(ALL, level, 0)]).1;
+        assert!(has_changed(SlcLevel::Default) && !has_changed(SlcLevel::Value));
+    }
 }
