@@ -129,7 +129,7 @@ mod tests {
     fn without_stamps_a_read_has_no_delay() {
         let (client, mut peer) = pair();
         peer.write_all(b"x").unwrap();
-        let mut read_once = || unwrap_ready(read(&client, &mut [0; 8])).unwrap();
+        let read_once = || unwrap_ready(read(&client, &mut [0; 8])).unwrap();
         assert_eq!(read_once(), (1, None), "stamped, though not asked to");
         drop(peer);
         assert_eq!(read_once().0, 0);

@@ -332,10 +332,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_causes_a_panic(text in "\\PC{0,60}") {
-            _ = text.parse::<Url>();
-            _ = format!("tftp://{text}").parse::<Url>();
-            _ = format!("ftp://{text}").parse::<Url>();
+        fn any_encoded_login_and_name_are_decoded(user: Vec<u8>, password: Vec<u8>, name: Vec<u8>) {
+            let encoded = |bytes: &[u8]| bytes.iter().map(|byte| format!("%{byte:02x}")).collect();
+            let [user_text, password_text, name_text]: [String; 3] =
+                [&user, &password, &name].map(|bytes| encoded(bytes));
+            let parsed = format!("ftp://{user_text}:{password_text}@a/{name_text}").parse::<Url>();
+            if name.iter().any(u8::is_ascii_control) {
+                prop_assert!(parsed.is_err());
+            } else {
+                let parsed = parsed.unwrap();
+                let login = Login { user: Some(user), password: Some(password) };
+                prop_assert_eq!((parsed.login, parsed.name), (login, name));
+            }
         }
     }
 }

@@ -21,6 +21,7 @@ mod tuples;
 mod type_names;
 mod visibility;
 mod words;
+mod would_block;
 
 use crate::project_files::{extension, files, text_of};
 use anyhow::Result;
@@ -73,6 +74,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Violation>> {
         add(&source.path, code::check(&source));
         add(&source.path, layers::check(&source));
         add(&source.path, tuples::check(&source));
+        add(&source.path, would_block::check(&source));
     }
     for (path, findings) in manifests::check(&files) {
         add(&path, findings);

@@ -90,8 +90,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_reply_causes_a_panic(reply in ".{0,60}") {
-            _ = word_size(&reply);
+        fn the_word_size_in_any_reply_precedes_the_name_of_the_system(
+            name in "[A-Za-z0-9-]{1,12}", bits: u8, rest in "( .{0,20})?"
+        ) {
+            let reply = format!("{name} Type: L{bits}{rest}");
+            prop_assert_eq!(word_size(&reply), ByteSize::new(bits));
         }
     }
 }
