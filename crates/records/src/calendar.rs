@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(date(2400, 2, 29), Some((157_113, "2400-02-29".to_owned())));
         assert_eq!(date(2400, 3, 1), Some((157_114, "2400-03-01".to_owned())));
         assert_eq!(date(2499, 12, 31), Some((193_578, "2499-12-31".to_owned())));
-        let invalid = [(2500, 1, 1), (1969, 12, 31), (2000, 0, 1), (2000, 13, 1), (2000, 1, 0)];
+        let invalid = [(2500, 1, 1), (1969, 12, 31), (2000, 0, 1), (2000, 13, 1), (2000, 3, 0)];
         assert!(invalid.iter().all(|&(year, month, day)| date(year, month, day).is_none()));
         assert_eq!((date(2000, 1, 32), date(2100, 2, 29), date(2000, 4, 31)), (None, None, None));
         let months = (1..=12).map(|month| date(2026, month, 1).unwrap().0).collect::<Vec<_>>();

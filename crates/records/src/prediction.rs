@@ -525,6 +525,10 @@ mod tests {
         assert_eq!(range(252 * MS), [106_800_000, 155_200_000]);
         assert_eq!(range(105 * MS), [1_800_000, 113_200_000]);
         assert_eq!(range(0), [0, 113_200_000]);
+        // A flow whose predicted time is 0 counts as one of a nanosecond.
+        let instant = Model { latency_ns: 0, rate_bps: None, ..model() };
+        let flows = probe(&[(10_000, 50 * MS)]).transfers;
+        assert_eq!(instant.range_ns(&flows, 10_000), Some([0, 51 * MS - 1]));
     }
 
     #[test]
@@ -557,6 +561,7 @@ mod tests {
     fn in_lock_step_both_size_and_time_grow() {
         let model = |short, long| Model::in_lock_step(short, long).map(|one| one.rate_bps);
         assert_eq!(model((1_000, 10 * MS), (2_000, 11 * MS)), Some(Some(8_000_000)));
+        assert_eq!(model((0, 0), (1_000_000_000, 1)), Some(Some(8_000_000_000_000_000_000)));
         assert_eq!(model((1_000, 10 * MS), (1_000, 11 * MS)), None);
         assert_eq!(model((2_000, 10 * MS), (1_000, 11 * MS)), None);
         assert_eq!(model((1_000, 11 * MS), (2_000, 10 * MS)), None);

@@ -616,11 +616,12 @@ mod tests {
         assert!(exact.fixed_ns.abs_diff(2_000_000) <= 1, "{exact:?}");
         assert!(exact.rate_bps.abs_diff(8_000_000) <= 1, "{exact:?}");
         assert_eq!(model(&[size(1_000, 3_000_000)]), None);
-        assert_eq!(model(&[size(1_000, 3_000_000), size(1_000, 3_000_000)]), None);
+        // Two times of one size determine neither part, even if rounding gives infinite ones.
+        assert_eq!(model(&[size(1_000, 7_300_814), size(1_000, 6_347_439)]), None);
         // Times that grow faster than the sizes have no fixed part.
         let steep = model(&[size(1_000, 1_000_000), size(2_000, 3_000_000)]).unwrap();
         assert_eq!(steep.fixed_ns, 0);
-        insta::assert_snapshot!(format!("{}", steep.rate_bps), @"");
+        assert!(steep.rate_bps.abs_diff(6_933_333) <= 1, "{steep:?}");
         assert_eq!(model(&[size(1_000, 1_000_000), size(2_000, 9_000_000)]), None);
     }
 

@@ -262,3 +262,21 @@ fn a_missing_directory_has_no_segments_and_other_files_are_none() {
     assert_eq!(numbers, [2, 10]);
     assert!(segments(&directory.0.join("7")).is_err());
 }
+
+#[test]
+fn the_length_of_a_segment_is_checked_after_a_sixteenth_of_its_limit() {
+    let directory = TestDirectory::new();
+    let line = transfer(1).to_line().len() as u64;
+    let settings = Settings { segment_bytes: 16 * line, segments_max: 9 };
+    let mut journal = Journal::open(&directory.0, settings).unwrap();
+    (1..=3).for_each(|name| journal.append(&transfer(name)));
+    journal.flush();
+    let mut begun_at = None;
+    for flush in 2..=17 {
+        journal.append(&transfer(flush));
+        journal.flush();
+        begun_at = begun_at.or((journal.counts().segments_begun > 0).then_some(flush));
+    }
+    // Before the 15th flush, the segment has 16 lines.
+    assert_eq!(begun_at, Some(15));
+}

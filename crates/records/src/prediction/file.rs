@@ -703,6 +703,22 @@ mod tests {
         assert!(estimate(&observed, 1_150_000).range_ns[1] > alone.range_ns[1]);
     }
 
+    #[test]
+    fn the_median_of_the_times_without_data_counts_for_a_download() {
+        let late = |ms: u64| probe((0..400).map(move |at| (ms + at, 1_000)));
+        let alone = estimate(&late(60), 1_600_000);
+        let mut observed = late(60);
+        for packets in [1, 4, 16] {
+            let other = probe((0..packets).map(|at| (260 + at, 1_000)));
+            observed.transfers.push(other.transfers[0].clone());
+        }
+        let others = estimate(&observed, 1_600_000);
+        assert_eq!(others.ns - alone.ns, 200 * MS);
+        // 200 ms later, with a margin of 3 %; no transfer was later than the median.
+        let later_ms = (others.range_ns[1] - alone.range_ns[1]) / MS;
+        assert!((204..=210).contains(&later_ms), "{later_ms}");
+    }
+
     proptest! {
         #[test]
         fn no_transfers_cause_a_panic(

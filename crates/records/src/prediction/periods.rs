@@ -321,4 +321,11 @@ mod tests {
         // The last six arrivals are alike.
         assert_eq!([1_999, 2_000].map(settled_ms), [200, 300]);
     }
+
+    #[test]
+    fn the_error_of_two_bursts_is_that_of_a_single_one() {
+        let two = arrivals([(0, 1_000), (10, 1_000)].into_iter());
+        assert!((error_of_mean(&two, false) - SINGLE_BURST_ERROR).abs() < 1e-9);
+        assert!((error_of_mean(&[], false) - UNKNOWN_ERROR).abs() < 1e-9);
+    }
 }

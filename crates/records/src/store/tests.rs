@@ -527,3 +527,15 @@ fn a_whole_segment_is_not_read_again() {
     store.import_with(&directory.journal(), |_| calls += 1).unwrap();
     assert_eq!(calls, 1);
 }
+
+#[test]
+fn each_unreadable_line_is_counted_once() {
+    let directory = TestDirectory::new();
+    std::fs::create_dir(directory.journal()).unwrap();
+    let lines: String = generated(2).iter().map(Transfer::to_line).collect();
+    let text = format!("a letter\n{lines}\n{{\"schema\":2}}\n");
+    std::fs::write(directory.journal().join("00000001.jsonl"), text).unwrap();
+    let mut store = Store::open(&directory.store()).unwrap();
+    let imported = store.import(&directory.journal()).unwrap();
+    assert_eq!(imported, Imported { new: 2, known: 0, unreadable: 2 });
+}

@@ -104,6 +104,27 @@ mod tests {
     use crate::transfer::tests::{SCHEMA_2_LINES, schema_1_store_records};
     use proptest::prelude::*;
 
+    #[test]
+    fn a_varint_has_seven_bits_per_byte() {
+        let bytes = |number| {
+            let mut out = Vec::new();
+            push_varint(&mut out, number);
+            assert_eq!(take_varint(&mut out.as_slice()), Some(number));
+            out
+        };
+        assert_eq!(bytes(0x7f), [0x7f]);
+        assert_eq!(bytes(0x80), [0x80, 0x01]);
+        assert_eq!(bytes(0x3fff), [0xff, 0x7f]);
+        assert_eq!(bytes(0x4000), [0x80, 0x80, 0x01]);
+        assert_eq!(bytes(u64::MAX).len(), 10);
+        assert_eq!(take_varint(&mut [0x80].as_slice()), None);
+        // The tenth byte has a single bit.
+        let mut tenth = [[0x80; 9].as_slice(), &[0x02]].concat();
+        assert_eq!(take_varint(&mut tenth.as_slice()), None);
+        tenth[9] = 0x01;
+        assert_eq!(take_varint(&mut tenth.as_slice()), Some(1 << 63));
+    }
+
     proptest! {
         #[test]
         fn a_varint_is_decoded_to_its_number(number in any::<u64>()) {

@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(parts(Some(300_000), Some(500_000)), Some(TransferLimit::Processor));
         assert_eq!(parts(None, Some(800_000)), Some(TransferLimit::Processor));
         assert_eq!(parts(Some(300_000), None), None);
-        assert_eq!(limit(true, |one| one.time.transfer_ns = Some(0)), None);
+        assert_eq!([0, 1].map(|ns| limit(true, |one| one.time.transfer_ns = Some(ns))), [None; 2]);
     }
 
     #[test]
@@ -221,6 +221,7 @@ mod tests {
         one.time.transfer_ns = None;
         assert_eq!(one.real_ns(), Some(9));
         assert_eq!((rate_bps(1, 0), cpu_fs_per_bit(1, 0)), (None, None));
+        assert_eq!((rate_bps(3, 1), cpu_fs_per_bit(3, 1)), (Some(3_000_000_000), Some(3_000_000)));
         assert_eq!(rate_bps(u64::MAX, 1), Some(u64::MAX));
     }
 

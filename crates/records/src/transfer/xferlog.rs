@@ -106,4 +106,17 @@ mod tests {
             "Thu Jan  1 00:00:00 1970 1 * 2 a a _ i a anonymous tftp 0 * i\n"
         );
     }
+
+    #[test]
+    fn a_line_has_the_whole_second_of_its_end() {
+        let second = |start, total| {
+            let mut transfer = Transfer::new(Identifier(1));
+            transfer.time.start_unix_ns = start;
+            transfer.time.total_ns = total;
+            line(&transfer).split(' ').nth(4).unwrap().to_owned()
+        };
+        assert_eq!(second(Some(999_999_999), None), "00:00:00");
+        assert_eq!(second(None, Some(999_999_999)), "00:00:00");
+        assert_eq!(second(Some(1), Some(999_999_999)), "00:00:01");
+    }
 }

@@ -763,4 +763,12 @@ mod tests {
         };
         assert_eq!([saving_ns, saving_ns + 1].map(is_mentioned), [false, true]);
     }
+
+    #[test]
+    fn a_part_of_half_of_the_total_is_most_of_it() {
+        let is_mostly = |total_ns, part_ns| {
+            Timing { name: "an echo", total_ns, layers: &[] }.is_mostly(part_ns)
+        };
+        assert!(is_mostly(1, 0) && is_mostly(4, 2) && !is_mostly(4, 1) && !is_mostly(0, 0));
+    }
 }

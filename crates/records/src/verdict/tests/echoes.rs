@@ -373,6 +373,9 @@ fn a_turnaround_takes_ten_milliseconds_and_a_fifth_of_an_answer() {
         turnaround(&echoes, 40 * MS, 4, 40 * MS).is_some()
     };
     assert_eq!([75 * MS, 75 * MS + 1].map(spread), [true, false]);
+    // The median of an even number of echoes is the smaller one.
+    let echoes = [[60 * MS; 4], [75 * MS; 4]].concat();
+    assert_eq!(turnaround(&echoes, 40 * MS, 4, 40 * MS), Some(40 * MS));
 }
 
 #[test]
@@ -418,4 +421,18 @@ fn few_echoes_during_output_count_by_their_upper_quartile_and_many_by_their_seco
     assert_eq!(settled((1..=7).rev().collect()), Some(6));
     assert_eq!(settled((1..=8).rev().collect()), Some(2));
     assert_eq!(settled(Vec::new()), None);
+}
+
+#[test]
+fn echoes_that_wait_on_a_path_with_reordering_are_described_so() {
+    let mut observed = session(10 * MS, 10 * MS);
+    observed.echo_train = echoes(vec![60 * MS; 20]);
+    let mut disordered = spaced(10 * MS, 1_000, &[MS; 9]);
+    disordered.counts.duplicates_in = Some(2);
+    observed.transfers = vec![disordered];
+    let causes = of(Operation::EchoTrain, &causes(&observed));
+    let [cause] = causes.as_slice() else { panic!("{causes:?}") };
+    assert_eq!((cause.kind, cause.cost_ns), (CauseKind::Reordering, 50 * MS));
+    assert_eq!(cause.subject, "Reordering on the path");
+    assert!(cause.advice.starts_with("echoes wait for packets that others have overtaken"));
 }

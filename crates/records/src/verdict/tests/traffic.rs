@@ -98,6 +98,7 @@ fn arrivals_of_at_most_a_segment_count_as_packets() {
     assert_eq!([1_000, 1_001].map(|bytes| packets(bytes, &path)), [Some(2), None]);
     assert_eq!(packets(1_000, &Path::default()), None);
     assert_eq!(data_packets(&Flow::default(), &path), None);
+    assert_eq!(data_packets(&flow(&[(0, 1_000)]), &path), Some(1));
     let counted = Flow { data_packets: Some(7), ..flow(&[(0, 5_000)]) };
     assert_eq!(data_packets(&counted, &Path::default()), Some(7));
 }
@@ -129,7 +130,7 @@ fn the_first_window_arrives_within_one_and_a_half_round_trips() {
 #[test]
 fn a_silence_of_half_a_round_trip_separates_two_windows() {
     let pairs = |within: u64| {
-        let gaps = [within, TRIP - within].repeat(5);
+        let gaps = [within, TRIP + 10 * MS - within].repeat(5);
         window_bytes(&spaced(TRIP, 1_000, &gaps).arrivals, TRIP)
     };
     assert_eq!([50 * MS - 1, 50 * MS].map(pairs), [Some(2_000), None]);

@@ -149,6 +149,8 @@ fn five_bursts_with_the_tokens_of_their_time_show_a_policer() {
     assert_eq!([200 * MS - 1, 200 * MS].map(silence), [false, true]);
     // Half of the bursts lost a segment.
     assert_eq!([2, 3].map(|lost| is_policed(&[(300 * MS, 20); 6], lost)), [false, true]);
+    // The tokens are those since the previous burst.
+    assert!(is_policed(&[(300 * MS, 20), (600 * MS, 40)].repeat(4), 40));
     // Three quarters of the bursts are alike.
     let unlike = |count: usize| {
         let bursts = [vec![(300 * MS, 20); 9 - count], vec![(300 * MS, 60); count]].concat();
@@ -159,7 +161,7 @@ fn five_bursts_with_the_tokens_of_their_time_show_a_policer() {
 
 #[test]
 fn a_smaller_transfer_at_three_times_the_rate_passes_a_full_bucket() {
-    let faster = |bytes: u64, data_ns: u64, change: fn(&mut FileTransfer)| {
+    let faster = |bytes: u64, data_ns: u64, change: &dyn Fn(&mut FileTransfer)| {
         let mut small = two_seconds(Direction::Incoming);
         small.bytes = bytes;
         small.first_byte_ns = Some(10 * MS);
@@ -179,26 +181,34 @@ fn a_smaller_transfer_at_three_times_the_rate_passes_a_full_bucket() {
         let requirements = RateRequirements { segments: 2, saved_ns: 8 * MS };
         faster_transfer_bytes(&view, 800_000, requirements)
     };
-    let usual = |bytes, data_ns| faster(bytes, data_ns, |_| ());
+    let usual = |bytes, data_ns| faster(bytes, data_ns, &|_| ());
     // 3,000 bytes after the first segment take 30 ms at 800,000 bit/s.
     assert_eq!([10 * MS, 10 * MS + 1].map(|ns| usual(4_000, ns)), [Some(4_000), None]);
     assert_eq!([2_000, 2_001].map(|bytes| usual(bytes, 0)), [None, Some(2_001)]);
     assert_eq!(usual(100_000, 0), None);
-    assert_eq!(faster(4_000, MS, |one| one.tcp.rcv_ooopack = Some(1)), None);
-    assert_eq!(faster(4_000, MS, |one| one.direction = Direction::Outgoing), None);
+    assert_eq!(faster(4_000, MS, &|one| one.tcp.rcv_ooopack = Some(1)), None);
+    assert_eq!(faster(4_000, MS, &|one| one.direction = Direction::Outgoing), None);
     // A reader that waited for its processor read several segments at once.
-    assert_eq!(faster(4_000, MS, |one| one.own_wait_ns = Some(9 * MS)), Some(4_000));
-    assert_eq!(faster(4_000, MS, |one| one.own_wait_ns = Some(9 * MS + 1)), None);
+    assert_eq!(faster(4_000, MS, &|one| one.own_wait_ns = Some(9 * MS)), Some(4_000));
+    assert_eq!(faster(4_000, MS, &|one| one.own_wait_ns = Some(9 * MS + 1)), None);
     let known = |one: &mut FileTransfer| one.arrivals = arrivals(&[(0, 1), (10 * MS + 1, 1)]);
-    assert_eq!(faster(4_000, MS, known), None);
+    assert_eq!(faster(4_000, MS, &known), None);
     let late = |one: &mut FileTransfer| {
         one.exchanges = vec![exchange("RETR", 0, None, 900 * MS)];
         one.connected_ns = Some(0);
         one.first_byte_ns = Some(VIEW_TRIP + 10 * MS);
         one.last_byte_ns = Some(VIEW_TRIP + 11 * MS);
     };
-    // The first byte was read 10 ms late.
-    assert_eq!(faster(4_000, MS, late), None);
+    // The first byte was read 10 ms late, and then 9 ms and a nanosecond.
+    assert_eq!(faster(4_000, MS, &late), None);
+    let exact = |one: &mut FileTransfer, more_ns: u64| {
+        one.exchanges = vec![exchange("RETR", 0, None, 900 * MS)];
+        one.connected_ns = Some(0);
+        one.first_byte_ns = Some(VIEW_TRIP + 9 * MS + more_ns);
+        one.last_byte_ns = Some(VIEW_TRIP + 10 * MS + more_ns);
+    };
+    assert_eq!(faster(4_000, MS, &|one| exact(one, 0)), Some(4_000));
+    assert_eq!(faster(4_000, MS, &|one| exact(one, 1)), None);
 }
 
 #[test]
@@ -347,7 +357,8 @@ fn a_faster_transfer_shows_a_limiter_only_if_the_data_arrives_evenly() {
         policer::policer(&View::of(&session, &session.transfers[1], 20 * MS)).is_some()
     };
     assert!(is_limited(&[(10 * MS, 1_448); 120]));
+    // 100 ms with a segment per millisecond, and then 100 ms with five segments.
     let uneven: Vec<(u64, u64)> =
-        (0..120).map(|at| (if at / 20 % 2 == 0 { MS } else { 19 * MS }, 1_448)).collect();
+        (0..630).map(|at| (if at % 105 < 100 { MS } else { 20 * MS }, 1_448)).collect();
     assert!(!is_limited(&uneven));
 }

@@ -434,3 +434,15 @@ fn the_largest_download_is_analyzed_or_else_the_first_transfer() {
       address to /etc/hosts.
     ");
 }
+
+#[test]
+fn a_transfer_of_which_no_arrival_is_known_has_no_time_of_blocks() {
+    let session = changed(tftp(10 * MS, None, 10 * MS), |transfer| {
+        transfer.arrivals.clear();
+        transfer.bytes = 512;
+        transfer.block_bytes = Some(512);
+        transfer.window_blocks = Some(2);
+    });
+    assert_eq!(cost(&session, CauseKind::Unknown), Some(0));
+    assert_eq!(cost(&session, CauseKind::Loss), Some(0));
+}
