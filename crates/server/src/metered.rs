@@ -8,16 +8,18 @@
 //! account on return. The time of TLS is thus separated from that of the system calls below it, and
 //! waiting is charged to neither account.
 
-use carrier::EngineContext;
+use carrier::{EngineContext, TcpConnection};
 use net::meter::Account;
 use std::cell::RefCell;
 use std::fmt;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use transfer::ftp_data::{DataSocket, DataStats};
 
 /// Server with a meter.
 pub(super) trait Metered {
@@ -112,6 +114,36 @@ impl<S: AsyncWrite + Unpin, M: Metered> AsyncWrite for MeteredStream<S, M> {
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Self { stream, server, account } = &mut *self;
         server.charge(*account, || Pin::new(stream).poll_shutdown(context))
+    }
+}
+
+/// The system calls of a data transfer that bypass the stream are charged by its task.
+impl<M: Metered> DataSocket for MeteredStream<TcpConnection, M> {
+    const BLOCKS: bool = false;
+
+    fn send_alert(&mut self, alert: &[u8]) {
+        // Does not wait: a client that no longer reads does not need the alert.
+        _ = self.stream.try_write(alert);
+    }
+
+    fn kernel(&self) -> Option<BorrowedFd<'_>> {
+        DataSocket::kernel(&self.stream)
+    }
+
+    fn kernel_io<T>(
+        &self,
+        interest: Interest,
+        call: impl FnMut(BorrowedFd<'_>) -> io::Result<T>,
+    ) -> impl Future<Output = Option<io::Result<T>>> {
+        self.stream.kernel_io(interest, call)
+    }
+
+    fn reset(&self) {
+        self.stream.reset();
+    }
+
+    fn observe(&self, stats: &mut DataStats) {
+        self.stream.observe(stats);
     }
 }
 

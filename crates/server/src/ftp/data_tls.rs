@@ -6,44 +6,13 @@ use crate::metered::{Metered, MeteredStream};
 use carrier::TcpConnection;
 use net::meter::Account;
 use std::io::{self, ErrorKind};
-use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::Arc;
-use tokio::io::Interest;
 use tokio_rustls::rustls::ServerConfig;
-use transfer::ftp_data::{DataSocket, DataStats, DataTlsStream};
+use transfer::ftp_data::{DataSocket, DataTlsStream};
 
 /// Socket of a data connection, whose system calls are charged to their own account.
 pub(super) type MeteredSocket = MeteredStream<TcpConnection, FtpServer>;
-
-impl DataSocket for MeteredSocket {
-    const BLOCKS: bool = false;
-
-    fn send_alert(&mut self, alert: &[u8]) {
-        // Does not wait: a client that no longer reads does not need the alert.
-        _ = self.inner().try_write(alert);
-    }
-
-    fn kernel(&self) -> Option<BorrowedFd<'_>> {
-        DataSocket::kernel(self.inner())
-    }
-
-    fn kernel_io<T>(
-        &self,
-        interest: Interest,
-        call: impl FnMut(BorrowedFd<'_>) -> io::Result<T>,
-    ) -> impl Future<Output = Option<io::Result<T>>> {
-        self.inner().kernel_io(interest, call)
-    }
-
-    fn reset(&self) {
-        self.inner().reset();
-    }
-
-    fn observe(&self, stats: &mut DataStats) {
-        self.inner().observe(stats);
-    }
-}
 
 /// TLS parameters of a data connection.
 #[derive(Clone)]

@@ -410,7 +410,7 @@ pub(super) struct DataTask {
 pub(super) enum Started {
     Running(DataTask),
     /// The transfer has ended; TCP may still send its last bytes.
-    Ended(TransferResult, Option<Canceller>),
+    Ended(Box<TransferResult>, Option<Canceller>),
 }
 
 impl DataTask {
@@ -465,7 +465,7 @@ impl TransferRequest {
             if is_sent_completely {
                 let ended = TransferResult { is_sending, ..TransferResult::new(Ok(None), &stats) };
                 // The stream no longer needs to be registered with the runtime.
-                return Ok(Started::Ended(ended, Canceller::of(connection)));
+                return Ok(Started::Ended(Box::new(ended), Canceller::of(connection)));
             }
         }
         let cancellation = Arc::clone(&driver.cancellation);

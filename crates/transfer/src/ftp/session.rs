@@ -487,7 +487,7 @@ impl Session {
             Ok(Started::Running(task)) => self.data = Data::Transferring(task, id),
             Ok(Started::Ended(ended, canceller)) => {
                 self.ended = canceller;
-                self.finish_transfer(ended, id);
+                self.finish_transfer(*ended, id);
             }
             Err(_) => {
                 let lost = Err(DataFailure::ConnectionLost);

@@ -1,4 +1,4 @@
-//! What a transfer is given: its plan, its socket, its driver and its local end.
+//! Environment of a data transfer: its plan, its socket, its driver and its local end.
 
 use super::data_stats::DataStats;
 use super::splice_pipe::{SPLICE_PIPE_BYTES, SplicePipe};

@@ -37,7 +37,7 @@
 //!
 //! ```text
 //! data_transfer  send and receive: kernel, copy, conversion; small files at once
-//! environment    what a transfer is given: plan, socket, driver, local end
+//! environment    plan, socket, driver and local end of a transfer
 //! connection     cleartext or TLS, blocking and asynchronous sockets, orderly end, reset
 //! conversion     steps between a file and its representation
 //! splice_pipe    a pipe through which the kernel moves received data
