@@ -95,3 +95,13 @@ fn each_segment_is_charged_to_the_meter() {
     assert_eq!(script.send(&pattern(3000)).len(), 3);
     assert_eq!(units(&script) - before, 3);
 }
+
+#[test]
+fn a_super_segment_ends_short_unless_nagle_delays_its_end() {
+    let sent = |nagle| {
+        let mut script = Script::established(Profile { nagle, ..PLAIN });
+        script.tcp.lower.tso = true;
+        extents(&script.send(&pattern(1500)))
+    };
+    assert_eq!((sent(false), sent(true)), (Vec::from([(1, 1500)]), Vec::from([(1, 1000)])));
+}

@@ -20,6 +20,17 @@ fn the_pointer_is_the_byte_behind_the_urgent_data() {
 }
 
 #[test]
+fn a_single_urgent_byte_is_marked() {
+    let mut script = Script::established(PLAIN);
+    script.tcp.send_urgent(script.id.unwrap(), b"!").unwrap();
+    let sent = script.output();
+    assert_eq!(
+        (texts(&sent).concat(), sent[0].header.urgent),
+        ("<PSH,URG,ACK seq 1 ack 1 len 1>".into(), 1)
+    );
+}
+
+#[test]
 fn nagle_does_not_delay_urgent_data() {
     let mut script = Script::established(PLAIN);
     script.send(b"x");
