@@ -312,7 +312,9 @@ mod tests {
         let listen = vec!["[::1]:2218".parse().unwrap()];
         assert_eq!(start_tls(&LoginFlags { listen, ..flags.clone() }), None);
         let tls = Some(StartTls::Offered);
-        assert_eq!(start_tls(&LoginFlags { tls, ..flags }), tls);
+        assert_eq!(start_tls(&LoginFlags { tls, ..flags.clone() }), tls);
+        let without_addresses = complete_with("[login]\ntls = \"required\"\n", &flags).unwrap();
+        assert_eq!(without_addresses.consoles[0].start_tls, None);
     }
 
     #[test]
