@@ -161,6 +161,18 @@ pub fn is_at_urgent_mark(socket: &impl AsFd) -> io::Result<bool> {
     Ok(status? != 0)
 }
 
+/// Returns the number of bytes written to a TCP socket that the peer has not acknowledged
+/// (`SIOCOUTQ`), and 1 more for an unacknowledged FIN.
+///
+/// # Errors
+///
+/// Returns the error of `ioctl(2)`.
+pub fn unacknowledged_len(socket: &impl AsFd) -> io::Result<usize> {
+    // SAFETY: SIOCOUTQ takes no input and writes an int.
+    let len = unsafe { ioctl(socket, Getter::<SIOCOUTQ, libc::c_int>::new()) };
+    Ok(usize::try_from(len?).unwrap_or(0))
+}
+
 /// The kernel's statistics of a connection (`TCP_INFO`). A field that an older kernel does not
 /// provide is `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -324,6 +336,9 @@ fn field<const LENGTH: usize>(bytes: &[u8], offset: usize) -> Option<[u8; LENGTH
 const SIOCATMARK: Opcode = 0x8905;
 #[cfg(any(target_arch = "mips", target_arch = "mips64", target_arch = "sparc64"))]
 const SIOCATMARK: Opcode = rustix::ioctl::opcode::read::<libc::c_int>(b's', 7);
+/// The kernel defines SIOCOUTQ as TIOCOUTQ.
+#[allow(clippy::cast_possible_truncation, reason = "requests of ioctl have 32 bits")]
+const SIOCOUTQ: Opcode = libc::TIOCOUTQ as Opcode;
 
 #[cfg(test)]
 mod tests {

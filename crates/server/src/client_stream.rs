@@ -5,6 +5,7 @@
 //! without blocking. A kernel socket is used directly and supports urgent data; the other streams
 //! have a buffer in each direction.
 
+use super::send_queue::{SendQueue, socket_queue_len};
 use os::readiness::{self, Registered, would_block_as_pending};
 use os::socket;
 use rustix::net::sockopt::socket_error;
@@ -53,10 +54,8 @@ pub(super) trait ClientStream {
         false
     }
 
-    /// Returns the number of accepted bytes that are still unsent.
-    fn unsent_len(&self) -> usize {
-        0
-    }
+    /// Returns the number of accepted bytes that the client has not acknowledged.
+    fn unacknowledged_len(&self) -> usize;
 
     /// Reads available data. Returns `None` if no data is available now.
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<Option<Read>>;
@@ -132,10 +131,8 @@ impl ClientStream for Socket {
             let ready = self.stream.ready(interest).await?.ready();
             self.is_read_closed |= ready.is_read_closed();
             let is_urgent = !self.is_urgent_ahead && ready.is_priority();
-            if is_urgent {
-                self.stream.clear_readiness(Interest::PRIORITY);
-                self.is_urgent_ahead = true;
-            }
+            // `read` clears the readiness at the mark, because all events until then repeat it.
+            self.is_urgent_ahead |= is_urgent;
             if ready.is_error() && !wants_read {
                 self.stream.clear_readiness(Interest::ERROR);
                 socket_error(self.stream.get_ref())??;
@@ -166,8 +163,7 @@ impl ClientStream for Socket {
         let Some(count) = unless_pending_or_interrupted(count)? else { return Ok(None) };
         if ends_urgent {
             self.is_urgent_ahead = false;
-            // The events of data that arrived before this read have repeated the notice. Further
-            // urgent data would have moved the mark.
+            // Further urgent data would have moved the mark.
             self.stream.clear_readiness(Interest::PRIORITY);
         }
         Ok(Some(Read { count, ends_urgent }))
@@ -182,6 +178,10 @@ impl ClientStream for Socket {
         unless_pending_or_interrupted(self.stream.attempt(Interest::WRITABLE, |stream| {
             would_block_as_pending(rustix::net::send(stream, bytes, flags))
         }))
+    }
+
+    fn unacknowledged_len(&self) -> usize {
+        socket_queue_len(self.stream.get_ref())
     }
 
     async fn close(&mut self) {
@@ -258,7 +258,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> BufferedStream<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> ClientStream for BufferedStream<S> {
+impl<S: AsyncRead + AsyncWrite + SendQueue + Unpin> ClientStream for BufferedStream<S> {
     async fn ready(&mut self, wants_read: bool, wants_write: bool) -> io::Result<Ready> {
         let awaits_flush = !wants_read && !wants_write && self.has_unsent();
         std::future::poll_fn(|context| {
@@ -288,8 +288,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ClientStream for BufferedStream<S> {
         self.is_unflushed || !self.outgoing.is_empty()
     }
 
-    fn unsent_len(&self) -> usize {
-        self.outgoing.len()
+    fn unacknowledged_len(&self) -> usize {
+        self.outgoing.len() + self.stream.send_queue_len()
     }
 
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<Option<Read>> {
@@ -318,10 +318,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ClientStream for BufferedStream<S> {
 mod tests {
     use super::*;
     use rustix::net::sockopt::set_socket_linger;
-    use std::io::Write as _;
+    use std::io::{Read as _, Write as _};
     use std::pin::pin;
     use std::time::Duration;
     use tokio::io::AsyncReadExt;
+
+    impl SendQueue for tokio::io::DuplexStream {
+        fn send_queue_len(&self) -> usize {
+            0
+        }
+    }
 
     fn run(test: impl Future<Output = ()>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -414,6 +420,24 @@ mod tests {
     }
 
     #[test]
+    fn unacknowledged_output_becomes_less_when_the_client_reads() {
+        run(async {
+            let (mut socket, mut client) = socket_and_client();
+            assert_eq!(socket.unacknowledged_len(), 0);
+            assert!(socket.ready(false, true).await.unwrap().can_write);
+            let mut written_len = 0;
+            while let Some(count) = socket.write(&[b'x'; 16_384], None).unwrap() {
+                written_len += count;
+            }
+            assert!(socket.unacknowledged_len() > 0);
+            io::copy(&mut (&mut client).take(written_len as u64), &mut io::sink()).unwrap();
+            while socket.unacknowledged_len() > 0 {
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+
+    #[test]
     fn a_prepared_socket_limits_unsent_data() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let accepted_bytes = |is_prepared: bool| {
@@ -457,6 +481,55 @@ mod tests {
             let mut bytes = [0; 64];
             let read = stream.read(&mut bytes).unwrap();
             assert_eq!(read, Some(Read { count: 5, ends_urgent: false }));
+        });
+    }
+
+    /// Stream whose connection is lost.
+    struct LostStream;
+
+    impl AsyncRead for LostStream {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _context: &mut Context<'_>,
+            _buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            Poll::Ready(Err(ErrorKind::ConnectionReset.into()))
+        }
+    }
+
+    impl AsyncWrite for LostStream {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _context: &mut Context<'_>,
+            _data: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            Poll::Pending
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    impl SendQueue for LostStream {
+        fn send_queue_len(&self) -> usize {
+            0
+        }
+    }
+
+    #[test]
+    fn the_loss_of_a_connection_ends_a_wait_of_a_stream_that_is_not_read() {
+        run(async {
+            let mut stream = BufferedStream::new(LostStream);
+            let mut ready = pin!(stream.ready(false, false));
+            let ready =
+                std::future::poll_fn(|context| Poll::Ready(ready.as_mut().poll(context))).await;
+            let Poll::Ready(Err(error)) = ready else { panic!("{ready:?}") };
+            assert_eq!(error.kind(), ErrorKind::ConnectionReset);
         });
     }
 

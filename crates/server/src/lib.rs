@@ -41,6 +41,7 @@ mod program;
 mod reaper;
 mod root;
 mod run;
+mod send_queue;
 mod session_backend;
 mod session_end;
 mod shared_settings;

@@ -133,10 +133,8 @@ impl LoginConfiguration {
             }),
             greeting: table.greeting,
             motd: table.motd,
-            login_timeout: Duration::from_secs(login_timeout_s.clamp(1, TIMEOUT_MAX_S)),
-            idle_timeout: idle_timeout_s
-                .filter(|s| *s > 0)
-                .map(|s| Duration::from_secs(s.min(TIMEOUT_MAX_S))),
+            login_timeout: timeout(login_timeout_s.max(1)),
+            idle_timeout: idle_timeout_s.filter(|s| *s > 0).map(timeout),
             certificate: shared.certificate.clone(),
         })
     }
@@ -157,6 +155,11 @@ impl LoginConfiguration {
         let path = self.motd.as_deref().unwrap_or(Path::new("/etc/motd"));
         std::fs::read_to_string(path).map(|text| with_cr_lf(&text)).unwrap_or_default()
     }
+}
+
+/// Returns a configured timeout, at most [`TIMEOUT_MAX_S`].
+fn timeout(seconds: u64) -> Duration {
+    Duration::from_secs(seconds.min(TIMEOUT_MAX_S))
 }
 
 /// Checks that each console has addresses of its own unless it uses the kernel's TCP/IP: the default
@@ -312,7 +315,9 @@ mod tests {
         let listen = vec!["[::1]:2218".parse().unwrap()];
         assert_eq!(start_tls(&LoginFlags { listen, ..flags.clone() }), None);
         let tls = Some(StartTls::Offered);
-        assert_eq!(start_tls(&LoginFlags { tls, ..flags }), tls);
+        assert_eq!(start_tls(&LoginFlags { tls, ..flags.clone() }), tls);
+        let without_addresses = complete_with("[login]\ntls = \"required\"\n", &flags).unwrap();
+        assert_eq!(without_addresses.consoles[0].start_tls, None);
     }
 
     #[test]

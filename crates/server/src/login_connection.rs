@@ -13,6 +13,7 @@ use super::log::ServeEvent;
 use super::login_server::LoginServer;
 use super::login_session::LoginSession;
 use super::metered::{Metered, MeteredStream};
+use super::send_queue::SendQueue;
 use super::session_backend::SessionBackend;
 use super::session_end::SessionEnd;
 use super::start_tls_policy::StartTls;
@@ -108,7 +109,7 @@ impl LoginService {
         }
     }
 
-    async fn run_in_tls<S: AsyncRead + AsyncWrite + Unpin>(
+    async fn run_in_tls<S: AsyncRead + AsyncWrite + SendQueue + Unpin>(
         &self,
         stream: S,
         peer: SocketAddr,
@@ -180,6 +181,12 @@ async fn run_backend<W: ClientStream, B: SessionBackend>(
 struct PrefixedStream<S> {
     rest: Vec<u8>,
     stream: S,
+}
+
+impl<S: SendQueue> SendQueue for PrefixedStream<S> {
+    fn send_queue_len(&self) -> usize {
+        self.stream.send_queue_len()
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for PrefixedStream<S> {

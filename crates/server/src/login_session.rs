@@ -15,7 +15,7 @@ use super::program::{self, Client, RunningProgram};
 use super::session_backend::SessionBackend;
 use super::session_end::SessionEnd;
 use super::start_tls_policy::StartTls;
-use super::telnet_client::{TYPED_MAX_LEN, TelnetClient};
+use super::telnet_client::{TYPED_MAX_LEN, TelnetClient, earliest};
 use anyhow::{Context, Result, bail};
 use os::pty::{ControlCharacters, OUTPUT_FLUSHED, PtyProgram};
 use os::readiness::{self, Registered, none_as_pending};
@@ -40,8 +40,8 @@ const NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(3);
 const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum number of password attempts per session.
 const ATTEMPTS_MAX: u32 = 3;
-/// Time without program output after which the terminal is hung up, once the client has closed its
-/// half of the connection. A client whose input is a pipe thus still receives the output of its
+/// Time without program output and without accepted output after which the terminal is hung up, once
+/// the client has closed its half of the connection. A client whose input is a pipe thus still receives the output of its
 /// last command.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -102,12 +102,7 @@ impl SessionBackend for LoginSession {
             Stage::LoginPrompt(_) | Stage::Checking(_) => {
                 Some(client.started_at + client.server.configuration.login_timeout)
             }
-            Stage::Program(..) => {
-                match (client.half_closed_at, client.server.configuration.idle_timeout) {
-                    (Some(half_closed_at), _) => Some(half_closed_at + LINGER_TIMEOUT),
-                    (None, idle) => idle.map(|time| self.last_input_at + time),
-                }
-            }
+            Stage::Program(..) => self.program_deadline(client),
             Stage::Ended(_) => {
                 Some(client.last_output_deadline(self.last_input_at, LAST_OUTPUT_TIMEOUT))
             }
@@ -202,6 +197,14 @@ impl LoginSession {
             ayt_limit: AreYouThereLimit::new(),
             last_input_at: Instant::now(),
         }
+    }
+
+    /// Returns the time at which the program is hung up because the client sends no input.
+    fn program_deadline(&self, client: &TelnetClient) -> Option<Instant> {
+        let idle_timeout = client.server.configuration.idle_timeout;
+        let linger_since = client.half_closed_at.max(client.accepted_at);
+        let linger_deadline = client.half_closed_at.and(linger_since).map(|at| at + LINGER_TIMEOUT);
+        earliest(idle_timeout.map(|time| self.last_input_at + time), linger_deadline)
     }
 
     fn on_deadline(&mut self, client: &mut TelnetClient) -> Option<SessionEnd> {
@@ -448,5 +451,60 @@ async fn terminal_writable(writable: Option<&Registered<OwnedFd>>) -> io::Result
             .await
             .map(|_| writable.clear_readiness(Interest::WRITABLE)),
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::configuration_loader::ConfigurationLoader;
+    use crate::flags::Flags;
+    use crate::login_server::{LoginServer, LoginState};
+    use carrier::meters::MeterRegistry;
+    use std::net::SocketAddr;
+
+    fn client_with_idle_timeout(idle_timeout_s: Option<u64>) -> TelnetClient {
+        let mut flags = Flags::default();
+        flags.login.exec = Some(vec!["/bin/true".to_owned()]);
+        flags.login.idle_timeout_s = idle_timeout_s;
+        let loader = ConfigurationLoader::open(&flags).unwrap();
+        let login_state = LoginState::prepare(loader.login().unwrap(), &flags).unwrap();
+        let server = LoginServer::open(login_state, &MeterRegistry::new("test")).unwrap();
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        TelnetClient::new(peer, Rc::new(server), StartTls::Off, LoginSession::OPTIONS)
+    }
+
+    #[test]
+    fn replies_to_are_you_there_are_limited() {
+        let mut session = LoginSession::new();
+        let mut client = client_with_idle_timeout(None);
+        for _ in 0..9 {
+            session.on_event(&mut client, Event::Command(Command::AreYouThere));
+        }
+        let output = String::from_utf8_lossy(client.telnet.output()).into_owned();
+        assert_eq!(output.matches("[plumb: yes]").count(), 4);
+    }
+
+    #[test]
+    fn a_half_closed_session_lasts_while_the_client_accepts_output() {
+        let session = LoginSession::new();
+        let mut client = client_with_idle_timeout(None);
+        assert_eq!(session.program_deadline(&client), None);
+        let closed_at = Instant::now();
+        client.half_closed_at = Some(closed_at);
+        assert_eq!(session.program_deadline(&client), Some(closed_at + LINGER_TIMEOUT));
+        let accepted_at = closed_at + Duration::from_secs(9);
+        client.accepted_at = Some(accepted_at);
+        assert_eq!(session.program_deadline(&client), Some(accepted_at + LINGER_TIMEOUT));
+    }
+
+    #[test]
+    fn a_half_close_does_not_disable_the_idle_timeout() {
+        let session = LoginSession::new();
+        let mut client = client_with_idle_timeout(Some(5));
+        let idle_deadline = session.last_input_at + Duration::from_secs(5);
+        assert_eq!(session.program_deadline(&client), Some(idle_deadline));
+        client.half_closed_at = Some(idle_deadline);
+        assert_eq!(session.program_deadline(&client), Some(idle_deadline));
     }
 }

@@ -219,3 +219,27 @@ async fn until_terminated(on_hangup: impl Fn()) -> Result<()> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admission::AdmissionRefusal;
+    use tftp::TftpServer;
+
+    #[test]
+    fn a_reload_applies_the_prefixes_of_the_tftp_server() {
+        let mut flags = Flags { quiet: true, no_record: true, ..Flags::default() };
+        flags.tftp.is_requested = true;
+        flags.root.root = Some(std::env::temp_dir());
+        let settings = ConfigurationLoader::open(&flags).unwrap().tftp().unwrap().unwrap();
+        let transfer_log = Rc::new(TransferLog::new(None, flags.log()));
+        let registry = MeterRegistry::new("test");
+        let server =
+            Rc::new(TftpServer::new(settings, flags.log(), transfer_log, &registry).unwrap());
+        let files = Some(Rc::clone(&server));
+        let served = Served { host: None, login_server: None, files, ftp: None };
+        flags.deny = vec!["192.0.2.0/24".parse().unwrap()];
+        reload(&flags, &served, flags.log());
+        assert_eq!(server.admit([192, 0, 2, 1].into()), Err(AdmissionRefusal::Prefix));
+    }
+}

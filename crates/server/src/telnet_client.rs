@@ -20,7 +20,7 @@ const SYNCH_MIN_LEN: usize = 4096;
 pub(super) const TYPED_MAX_LEN: usize = 4096;
 
 /// Maximum time for sending the last output of a session, however slowly the client accepts it.
-const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Sent to a client that continues in cleartext although TLS is required.
 const NO_TLS: &[u8] =
@@ -47,7 +47,7 @@ pub(super) struct TelnetClient {
     /// Set when the client has closed its half of the connection: the time of the close, or of the
     /// back end's last output after the close.
     pub(super) half_closed_at: Option<Instant>,
-    /// Time at which the client has last accepted output.
+    /// Time at which the client has last accepted output of a session that sends its last output.
     pub(super) accepted_at: Option<Instant>,
     pub(super) start_tls: StartTls,
     /// Set if TLS begins after the current output: the bytes that were read after the end of the

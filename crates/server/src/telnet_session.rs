@@ -16,7 +16,9 @@ use super::login_server::LoginServer;
 use super::session_backend::SessionBackend;
 use super::session_end::SessionEnd;
 use super::start_tls_policy::StartTls;
-use super::telnet_client::{SessionTraffic, TYPED_MAX_LEN, TelnetClient, earliest};
+use super::telnet_client::{
+    LAST_OUTPUT_TIMEOUT, SessionTraffic, TYPED_MAX_LEN, TelnetClient, earliest,
+};
 use anyhow::{Context, Result};
 use protocols::telnet::Event;
 use std::future::poll_fn;
@@ -31,7 +33,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 /// Initial setting of the timer, before the back end sets its first deadline.
 const FIRST_DEADLINE: Duration = Duration::from_secs(3);
-/// Maximum time for sending the last output and for the client to close the connection.
+/// Time without acknowledged output after which the wait for the client to close the connection ends.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Reason for the end of a wait.
@@ -54,8 +56,9 @@ pub(super) struct TelnetSession<W, B> {
     is_client_busy: bool,
     /// Whether a write has failed because the connection is lost.
     is_lost: bool,
-    /// Number of accepted bytes that the stream had not sent before the last wait.
-    unsent_len: usize,
+    /// Number of unacknowledged bytes before the last wait, if the session sends its last output.
+    unacknowledged_len: Option<usize>,
+    close_timeout: Duration,
 }
 
 impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
@@ -67,7 +70,15 @@ impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
         backend: B,
     ) -> Self {
         let client = TelnetClient::new(peer, server, start_tls, B::OPTIONS);
-        Self { stream, client, backend, is_client_busy: false, is_lost: false, unsent_len: 0 }
+        Self {
+            stream,
+            client,
+            backend,
+            is_client_busy: false,
+            is_lost: false,
+            unacknowledged_len: None,
+            close_timeout: CLOSE_TIMEOUT,
+        }
     }
 
     /// Runs the session to its end.
@@ -80,9 +91,7 @@ impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
         let result = self.run_loop().await;
         self.backend.end();
         if matches!(result, Ok(ending) if ending != SessionEnd::StartsTls) {
-            // The time limit ends the wait for a client that accepts no data or does not close the
-            // connection.
-            _ = tokio::time::timeout(CLOSE_TIMEOUT, self.close()).await;
+            self.close_in_time().await;
         }
         result
     }
@@ -101,6 +110,20 @@ impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
     /// that were read after the end of the cleartext session.
     pub(super) fn into_stream(self) -> (W, Vec<u8>) {
         (self.stream, self.client.tls_input.unwrap_or_default())
+    }
+
+    /// Closes the connection. The wait ends when the client accepts no more output and does not
+    /// close the connection, at most after [`LAST_OUTPUT_TIMEOUT`].
+    async fn close_in_time(&mut self) {
+        let until = Instant::now() + LAST_OUTPUT_TIMEOUT;
+        loop {
+            let previous_len = self.stream.unacknowledged_len();
+            let close_result = tokio::time::timeout(self.close_timeout, self.close()).await;
+            let has_progress = self.stream.unacknowledged_len() < previous_len;
+            if close_result.is_ok() || !has_progress || Instant::now() >= until {
+                return;
+            }
+        }
     }
 
     /// Closes the stream and reads until the client closes. Dropping a connection with unread data
@@ -123,7 +146,7 @@ impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
         let first_deadline = self.client.started_at + FIRST_DEADLINE;
         let mut timer = pin!(sleep_until(first_deadline));
         loop {
-            self.count_sent();
+            self.count_acknowledged();
             if let Some(ending) = self.backend.advance(&mut self.client)? {
                 return Ok(ending);
             }
@@ -138,7 +161,8 @@ impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
             if let Some(ending) = self.backend.ending().filter(|_| is_output_sent) {
                 return Ok(ending);
             }
-            self.unsent_len = self.stream.unsent_len();
+            self.unacknowledged_len =
+                self.sends_last_output().then(|| self.stream.unacknowledged_len());
             let due = earliest(self.backend.deadline(&self.client), self.client.deadline());
             expire_by(timer.as_mut(), due);
             // A session that is always ready must not starve the others.
@@ -168,9 +192,17 @@ impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
         }
     }
 
-    /// Records the output that the stream has passed on to the client during the last wait.
-    fn count_sent(&mut self) {
-        if self.stream.unsent_len() < self.unsent_len {
+    /// Returns whether the end of the session depends on the output that the client accepts. Only
+    /// then is accepted output recorded, which takes time.
+    fn sends_last_output(&self) -> bool {
+        self.backend.ending().is_some() || self.client.half_closed_at.is_some()
+    }
+
+    /// Records that the client has accepted output during the last wait.
+    fn count_acknowledged(&mut self) {
+        if let Some(previous_len) = self.unacknowledged_len.take()
+            && self.stream.unacknowledged_len() < previous_len
+        {
             self.client.on_accepted();
         }
     }
@@ -278,7 +310,9 @@ impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
                 }
                 Err(error) => return Err(error).context("the client connection failed"),
             };
-            self.client.on_accepted();
+            if self.sends_last_output() {
+                self.client.on_accepted();
+            }
             self.client.traffic.bytes_out += written_bytes as u64;
             self.client.telnet.sent(written_bytes);
         }

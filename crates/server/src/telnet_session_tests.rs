@@ -38,6 +38,10 @@ impl ClientStream for EndlessClient {
         Ok(Some(bytes.len()))
     }
 
+    fn unacknowledged_len(&self) -> usize {
+        0
+    }
+
     async fn close(&mut self) {}
 }
 
@@ -64,6 +68,10 @@ impl ClientStream for ClosingClient {
 
     fn write(&mut self, bytes: &[u8], _urgent: Option<usize>) -> io::Result<Option<usize>> {
         self.write_error.map_or(Ok(Some(bytes.len())), |kind| Err(kind.into()))
+    }
+
+    fn unacknowledged_len(&self) -> usize {
+        0
     }
 
     async fn close(&mut self) {}
@@ -152,6 +160,10 @@ impl ClientStream for SlowClient {
         Ok(self.has_closed.then_some(bytes.len()))
     }
 
+    fn unacknowledged_len(&self) -> usize {
+        0
+    }
+
     async fn close(&mut self) {}
 }
 
@@ -205,6 +217,69 @@ fn a_half_close_does_not_discard_the_last_output() {
         assert!(session.traffic().bytes_out >= 11);
         assert!(session.client.accepted_at.is_some());
     });
+}
+
+/// Client that accepts one byte of its send queue whenever the queue is looked at, and neither sends
+/// data nor closes the connection.
+struct QueueingClient {
+    unacknowledged_len: Cell<usize>,
+    closes: Rc<Cell<usize>>,
+}
+
+impl ClientStream for QueueingClient {
+    async fn ready(&mut self, _wants_read: bool, _wants_write: bool) -> io::Result<Ready> {
+        std::future::pending().await
+    }
+
+    fn read(&mut self, _bytes: &mut [u8]) -> io::Result<Option<Read>> {
+        Ok(None)
+    }
+
+    fn write(&mut self, bytes: &[u8], _urgent: Option<usize>) -> io::Result<Option<usize>> {
+        Ok(Some(bytes.len()))
+    }
+
+    fn unacknowledged_len(&self) -> usize {
+        let len = self.unacknowledged_len.get();
+        self.unacknowledged_len.replace(len.saturating_sub(1))
+    }
+
+    async fn close(&mut self) {
+        self.closes.set(self.closes.get() + 1);
+    }
+}
+
+/// Returns a session with `len` bytes in the send queue, and the number of its attempts to close.
+fn session_with_send_queue(
+    len: usize,
+) -> (TelnetSession<QueueingClient, ExitedBackend>, Rc<Cell<usize>>) {
+    let closes = Rc::new(Cell::new(0));
+    let client = QueueingClient { unacknowledged_len: Cell::new(len), closes: Rc::clone(&closes) };
+    let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+    let session = TelnetSession::new(client, peer, login_server(), StartTls::Off, ExitedBackend);
+    (session, closes)
+}
+
+#[test]
+fn acknowledged_output_of_a_full_send_queue_counts_as_accepted() {
+    let (mut session, _) = session_with_send_queue(9);
+    session.count_acknowledged();
+    assert_eq!(session.client.accepted_at, None);
+    session.unacknowledged_len = Some(9);
+    session.count_acknowledged();
+    assert_eq!(session.client.accepted_at, None);
+    session.unacknowledged_len = Some(9);
+    session.count_acknowledged();
+    assert!(session.client.accepted_at.is_some());
+}
+
+#[test]
+fn a_session_waits_for_a_client_that_empties_the_send_queue_slowly() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (mut session, closes) = session_with_send_queue(4);
+    session.close_timeout = Duration::from_millis(1);
+    let ending = LocalSet::new().block_on(&runtime, session.run()).unwrap();
+    assert_eq!((ending, closes.get()), (SessionEnd::ProgramExited, 3));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! the data ahead of it is read, and the server's own Synch sets the urgent pointer (RFC 854).
 
 use super::client_stream::{ClientStream, Read, Ready};
+use super::send_queue::SendQueue;
 use os::host::Stream;
 use std::io;
 use std::pin::Pin;
@@ -109,8 +110,8 @@ impl ClientStream for UserspaceTcp {
         !self.outgoing.is_empty()
     }
 
-    fn unsent_len(&self) -> usize {
-        self.outgoing.len()
+    fn unacknowledged_len(&self) -> usize {
+        self.outgoing.len() + self.stream.send_queue_len()
     }
 
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<Option<Read>> {

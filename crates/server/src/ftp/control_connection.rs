@@ -23,13 +23,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::task::coop::consume_budget;
 use tokio_rustls::StartHandshake;
 use tokio_rustls::rustls::{ServerConfig, ServerConnection};
 use tokio_rustls::server::TlsStream;
 
 /// Time limit of the TLS handshake.
 pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(15);
-/// Time limit for the last reply and the orderly close.
+/// Time limit for the last reply, and for the client to close the connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of bytes per read.
 const READ_BYTES: usize = 4096;
@@ -256,6 +257,24 @@ impl ControlConnection {
         _ = tokio::time::timeout(CLOSE_TIMEOUT, close_future).await;
     }
 
+    /// Reads until the client closes the connection. Dropping a connection with unread data resets
+    /// it, which could discard the last reply.
+    pub(super) async fn await_close(&mut self) {
+        let close_future = async {
+            let mut unread = [0; 512];
+            loop {
+                consume_budget().await;
+                let mut room = ReadBuf::new(&mut unread);
+                let read = std::future::poll_fn(|context| self.poll_read(context, &mut room)).await;
+                if read.is_err() || room.filled().is_empty() {
+                    return;
+                }
+            }
+        };
+        // The time limit applies to a client that does not close.
+        _ = tokio::time::timeout(CLOSE_TIMEOUT, close_future).await;
+    }
+
     fn poll_write(&mut self, context: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         match &mut self.transport {
             Transport::Plaintext(stream) => Pin::new(stream).poll_write(context, data),
@@ -397,8 +416,10 @@ impl LeavingTls {
 mod tests {
     use super::*;
     use os::socket;
-    use std::io::Write;
+    use std::future::poll_fn;
+    use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream as StdStream};
+    use std::pin::pin;
     use tokio::net::TcpStream;
 
     /// A control connection to which the client has sent data with `send` before any read.
@@ -433,6 +454,24 @@ mod tests {
             client.write_all(b"\xf2ABOR\r\n").unwrap();
         });
         assert_eq!(receive(&mut control, 10).await, b"\xff\xf4\xff\xf2ABOR\r\n");
+    }
+
+    #[tokio::test]
+    async fn after_the_last_reply_input_is_discarded_until_the_client_closes() {
+        let (mut control, mut client) = connected(|client| client.write_all(b"NOOP\r\n").unwrap());
+        control.close(b"221 Goodbye\r\n").await;
+        let mut waiting = pin!(control.await_close());
+        for _ in 0..2 {
+            assert!(
+                poll_fn(|context| Poll::Ready(waiting.as_mut().poll(context))).await.is_pending()
+            );
+            tokio::task::yield_now().await;
+        }
+        let mut reply = String::new();
+        client.read_to_string(&mut reply).unwrap();
+        assert_eq!(reply, "221 Goodbye\r\n");
+        drop(client);
+        waiting.await;
     }
 
     #[tokio::test]

@@ -259,6 +259,7 @@ impl FtpSession {
             let has_output = !self.engine.output().is_empty();
             if self.engine.is_closing() && !has_output && !self.is_committing() {
                 Box::pin(self.control.close(b"")).await;
+                Box::pin(self.control.await_close()).await;
                 return Ok(());
             }
             if *self.closing.borrow() {

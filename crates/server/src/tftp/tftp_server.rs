@@ -82,7 +82,7 @@ impl TftpServer {
 
     /// Admits a transfer with `address` if a transfer slot is free or an unanswered transfer can be
     /// displaced.
-    pub(super) fn admit(&self, address: IpAddr) -> Result<(), AdmissionRefusal> {
+    pub(crate) fn admit(&self, address: IpAddr) -> Result<(), AdmissionRefusal> {
         let admission_result = self.admission.borrow_mut().admit(address);
         let same_source = match admission_result {
             Err(AdmissionRefusal::Full) => None,
