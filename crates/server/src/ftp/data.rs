@@ -221,7 +221,7 @@ pub(super) fn receive_available(
     let Some(socket) = stream.kernel() else { return Ok(false) };
     let received =
         ftp_data::receive_immediately(&socket, upload, scratch, SMALL_BYTES, &stats.transfer);
-    received.map_err(error_of)
+    received.map_err(|failure| error_of(&failure))
 }
 
 /// Restart marker of a client, and the length of the local file at that point.
@@ -260,10 +260,12 @@ impl TransferDriver for ServerDriver {
     }
 
     async fn run_steps<W: Steps>(&self, is_short: bool, mut work: W) -> Option<W::Output> {
-        while is_short {
-            let output = self.charge(Account::Files, || work.step());
-            if output.is_some() {
-                return output;
+        if is_short {
+            loop {
+                let output = self.charge(Account::Files, || work.step());
+                if output.is_some() {
+                    return output;
+                }
             }
         }
         let steps = TimedSteps { work, cpu: Duration::ZERO };
@@ -332,7 +334,7 @@ impl TransferTask {
         {
             stats.await_acknowledgment(stream, sending_started_at);
         }
-        result.map_err(error_of)
+        result.map_err(|failure| error_of(&failure))
     }
 
     async fn open(
@@ -492,7 +494,7 @@ impl Pieces for ListingPieces<'_> {
 }
 
 /// Returns the error that the protocol engine reports.
-fn error_of(failure: TransferFailure<FileError>) -> TransferError {
+fn error_of(failure: &TransferFailure<FileError>) -> TransferError {
     match failure {
         TransferFailure::Connection(_) => TransferError::ConnectionLost,
         TransferFailure::Read(_) | TransferFailure::Truncated | TransferFailure::Format(_) => {
@@ -501,7 +503,7 @@ fn error_of(failure: TransferFailure<FileError>) -> TransferError {
         TransferFailure::BeyondEnd => TransferError::File(FileError::BeyondEnd),
         TransferFailure::Malformed(_) | TransferFailure::NotSupported => TransferError::Malformed,
         TransferFailure::Busy => TransferError::File(FileError::ServerBusy),
-        TransferFailure::Local(error) => TransferError::File(error),
+        TransferFailure::Local(error) => TransferError::File(*error),
     }
 }
 
