@@ -103,8 +103,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_arbitrary_pin_file_is_parsed_without_panic(text in ".*", server in "[a-z:0-9]{1,8}") {
-            let _ = find(&text, &server);
+        fn the_first_pin_of_a_server_is_found_among_any_lines(
+            before in "(x( [0-9a-f:]{0,9})?\n){0,3}", after in ".*",
+            server in "[a-w:0-9]{1,8}", fingerprint in "[0-9a-f:]{1,20}",
+        ) {
+            let text = format!("{before}{server} {fingerprint}\n{after}");
+            prop_assert_eq!(find(&text, &server), Some(fingerprint.as_str()));
         }
     }
 }

@@ -473,8 +473,14 @@ mod tests {
         }
 
         #[test]
-        fn any_line_about_an_address_is_parsed_or_ignored(line in ".{0,80}") {
-            let _ = address6_of(&line, "lo");
+        fn a_printed_ipv6_address_is_parsed_back(
+            bits: u128, index: u8, prefix_bits: u8, scope: u8, flags: u8, name in "[a-z0-9]{1,15}"
+        ) {
+            let [prefix, rest] = [prefix_bits, scope].map(|number| format!("{number:02x}"));
+            let line = format!("{bits:032x} {index:02x} {prefix} {rest} {flags:02x} {name:>8}");
+            let expected = (Ipv6Addr::from_bits(bits), prefix_bits);
+            prop_assert_eq!(address6_of(&line, &name), Some(expected));
+            prop_assert_eq!(address6_of(&line, "other-name"), None);
         }
 
         #[test]

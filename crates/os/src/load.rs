@@ -73,8 +73,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_in_the_files_of_the_kernel_is_parsed(text in ".*") {
-            let _ = (averages_in(&text), model_in(&text));
+        fn printed_averages_are_parsed_back(hundredths: [u32; 3], rest in "( .*)?") {
+            let averages = hundredths.map(|number| f64::from(number) / 100.0);
+            let [one, five, fifteen] = averages;
+            let line = format!("{one:.2} {five:.2} {fifteen:.2}{rest}");
+            prop_assert_eq!(averages_in(&line), Some(averages));
+        }
+
+        #[test]
+        fn the_model_is_found_among_any_fields(
+            before in "([a-z_]{1,9}\t*: [^\n]{0,9}\n){0,4}", model in "[!-~]( ?[!-~]){0,20}",
+            after in "(\n[^\n]{0,9}){0,3}",
+        ) {
+            let text = format!("{before}model name\t: {model}{after}");
+            prop_assert_eq!(model_in(&text), Some(model));
         }
     }
 

@@ -73,7 +73,7 @@ fn outcome(reply: &[u8]) -> Result<(), Errno> {
     let number = rest.first_chunk::<4>().map(|number| i32::from_ne_bytes(*number));
     match (u16::from_ne_bytes([kind0, kind1]), number) {
         (NLMSG_ERROR, Some(0)) => Ok(()),
-        (NLMSG_ERROR, Some(number)) => Err(Errno::from_raw_os_error(number.saturating_neg())),
+        (NLMSG_ERROR, Some(number @ ERRNO_MIN..0)) => Err(Errno::from_raw_os_error(-number)),
         _ => Err(Errno::PROTO),
     }
 }
@@ -88,6 +88,8 @@ const ALIGNMENT: usize = 4;
 const NLM_F_REQUEST: u16 = 0x0001;
 const NLM_F_ACK: u16 = 0x0004;
 const NLMSG_ERROR: u16 = 0x0002;
+/// Least value that the kernel uses as a negated error number (MAX_ERRNO of <linux/err.h>).
+const ERRNO_MIN: i32 = -4095;
 
 #[cfg(test)]
 mod tests {
@@ -110,8 +112,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_reply_is_parsed_or_rejected(reply: Vec<u8>) {
-            let _ = outcome(&reply);
+        fn the_error_number_of_any_reply_is_read_or_rejected(
+            length: [u8; 4], rest: [u8; 10], number in prop_oneof![-4095..=0_i32, any::<i32>()],
+            request: Vec<u8>,
+        ) {
+            let kind = NLMSG_ERROR.to_ne_bytes();
+            let reply = [&length[..], &kind, &rest, &number.to_ne_bytes(), &request].concat();
+            let expected = match number {
+                0 => Ok(()),
+                -4095..0 => Err(Errno::from_raw_os_error(-number)),
+                _ => Err(Errno::PROTO),
+            };
+            prop_assert_eq!(outcome(&reply), expected);
+            let end = HEADER_LEN + number.to_ne_bytes().len() - 1;
+            prop_assert_eq!(outcome(&reply[..end]), Err(Errno::PROTO));
         }
     }
 }

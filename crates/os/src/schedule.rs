@@ -180,9 +180,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_parsed_without_panic(text in ".{0,60}") {
-            _ = parse_running_nanos(&text);
-            _ = parse_waiting_nanos(&text);
+        fn both_times_of_schedstat_are_parsed_back(
+            running: u64, waiting: u64, rest in "( .{0,20})?"
+        ) {
+            let text = format!("{running} {waiting}{rest}");
+            prop_assert_eq!(parse_running_nanos(&text), Some(running));
+            prop_assert_eq!(parse_waiting_nanos(&text), Some(waiting));
         }
     }
 

@@ -380,8 +380,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_group_file_is_parsed_without_panic(text in ".*", number in 0..9_u32) {
-            let _ = name_of_group(&text, number);
+        fn the_first_group_with_the_number_is_found(
+            groups in proptest::collection::vec(("[a-z]{1,8}", 0..9_u32, "[a-z,]{0,9}"), 0..9),
+            number in 0..9_u32,
+        ) {
+            let lines = groups.iter().map(|(name, id, users)| format!("{name}:x:{id}:{users}\n"));
+            let text: String = lines.collect();
+            let group = groups.into_iter().find(|(_, id, _)| *id == number);
+            prop_assert_eq!(name_of_group(&text, number), group.map(|(name, ..)| name));
         }
     }
 

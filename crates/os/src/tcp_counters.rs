@@ -43,8 +43,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_parsed_without_panic(text in "(TcpExt: [A-Za-z0-9 ]{0,40}\n){0,3}") {
-            _ = duplicates(&text);
+        fn the_counters_of_duplicates_are_found_at_any_position(
+            others in proptest::collection::vec(("[A-Z][a-z]{0,9}", any::<u64>()), 0..9),
+            old_and_queued: [u32; 2], at: proptest::sample::Index,
+        ) {
+            let mut counters = others;
+            let at = at.index(counters.len() + 1);
+            let duplicates_of_kinds = DUPLICATES.into_iter().zip(old_and_queued);
+            let named = duplicates_of_kinds.map(|(name, value)| (name.to_owned(), value.into()));
+            drop(counters.splice(at..at, named));
+            let names: String = counters.iter().map(|(name, _)| format!(" {name}")).collect();
+            let values: String = counters.iter().map(|(_, value)| format!(" {value}")).collect();
+            let sum: u64 = old_and_queued.into_iter().map(u64::from).sum();
+            prop_assert_eq!(duplicates(&format!("TcpExt:{names}\nTcpExt:{values}\n")), Some(sum));
         }
     }
 }

@@ -273,13 +273,5 @@ mod tests {
             let reply = std::format!("x (|||{port}|)");
             prop_assert_eq!(parse_epsv_reply(reply.as_bytes()), Some(port));
         }
-
-        #[test]
-        fn any_bytes_are_parsed_or_refused(bytes in prop::collection::vec(
-            prop_oneof![Just(b','), Just(b'|'), Just(b'('), b'0'..=b'9', any::<u8>()], 0..60
-        )) {
-            _ = (parse_port(&bytes), parse_eprt(&bytes), parse_lprt(&bytes));
-            _ = (parse_pasv_reply(&bytes), parse_epsv_reply(&bytes));
-        }
     }
 }

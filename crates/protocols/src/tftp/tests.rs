@@ -519,33 +519,4 @@ proptest! {
         prop_assert!(pair.roles_with(&Event::Received).len() == 1, "{:?}", pair.events);
         prop_assert!(pair.received_file == pair.file);
     }
-
-    #[test]
-    fn any_bytes_at_any_time_cause_no_panic(
-        datagrams in proptest::collection::vec(
-            (0_u8..8, proptest::collection::vec(any::<u8>(), 0..20)), 0..40),
-        is_sender: bool,
-    ) {
-        let mut context = OwnedCx::default();
-        let read_request = request(Direction::Read, Mode::Netascii, window(8, 3));
-        let settings = Settings::default();
-        let mut sender = Sender::for_user(&read_request, &settings, context.now).unwrap();
-        let mut receiver = Receiver::for_user(&read_request, &settings, context.now).unwrap();
-        let mut out = Vec::new();
-        for (op, rest) in datagrams {
-            let mut datagram = vec![0, op];
-            datagram.extend_from_slice(&rest);
-            if is_sender {
-                let _ = sender.receive(9, &datagram, &mut context.cx());
-                sender.write(&rest);
-                while sender.transmit(&mut out, &mut context.cx()).is_some() {}
-            } else {
-                let _ = receiver.receive(9, &datagram, &mut context.cx());
-                while receiver.transmit(&mut out, &mut context.cx()).is_some() {}
-            }
-            context.advance_millis(10);
-            sender.timeout(&mut context.cx());
-            receiver.timeout(&mut context.cx());
-        }
-    }
 }

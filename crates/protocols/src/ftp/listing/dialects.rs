@@ -645,13 +645,5 @@ mod tests {
                 }
             }
         }
-
-        #[test]
-        fn any_bytes_are_parsed_or_skipped(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let mut reader = ListReader::new(NOW);
-            for line in bytes.split(|&byte| byte == b'\n') {
-                _ = reader.line(line);
-            }
-        }
     }
 }

@@ -345,11 +345,6 @@ mod tests {
                 prop_assert!(is_text || message.command.content(message.is_from_server) == content);
             }
         }
-
-        #[test]
-        fn any_bytes_are_parsed_or_refused(content in prop::collection::vec(any::<u8>(), 0..300)) {
-            _ = Message::parse(&content);
-        }
     }
 
     fn receive(end: &mut ComPort, content: &[u8]) -> Option<ComPortEvent> {
