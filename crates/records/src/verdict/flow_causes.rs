@@ -447,7 +447,8 @@ mod tests {
             add_repair_cost_to_link(&view, 800_000, &mut causes);
             causes
         };
-        assert_eq!(repaired(&[other.clone()]), [other.clone()]);
+        let others = [other.clone()];
+        assert_eq!(repaired(&others), others);
         let short = repaired(&[loss(200), other, loss(300)]);
         let limited = repaired(&[loss(900), rates::link(&view, 800_000)]);
         insta::assert_snapshot!(described(&[short, limited].concat()), @"

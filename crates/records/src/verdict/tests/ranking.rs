@@ -269,9 +269,9 @@ fn a_blocked_output_is_tested_for_a_black_hole_only() {
         let echo: &mut Echoes = observed.echo.as_mut().unwrap();
         echo.samples_ns[..late_echoes].fill(500 * MS);
         if is_sustained {
-            observed.sustained = Some(blocked)
+            observed.sustained = Some(blocked);
         } else {
-            observed.blocked = Some(blocked)
+            observed.blocked = Some(blocked);
         }
         flow_causes::causes(&observed)
     };
