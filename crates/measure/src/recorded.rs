@@ -410,15 +410,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_events_are_analyzed_without_a_panic(
+        fn any_recording_lasts_until_its_latest_event(
             raw in proptest::collection::vec((0.0..1e12_f64, any::<bool>(), any::<String>()), 0..30),
         ) {
             let mut reader = Reader::new(80, 24).unwrap();
+            let latest_ns = raw.iter().map(|(at_s, ..)| nanos(*at_s)).max();
             for (at_s, is_input, text) in raw {
                 let kind = if is_input { Kind::Input } else { Kind::Output };
                 reader.on_event(&RecordedEvent { at_s, kind, text });
             }
-            _ = reader.finish();
+            prop_assert_eq!(reader.finish().recording.duration_ns, latest_ns.unwrap_or(0));
         }
     }
 }

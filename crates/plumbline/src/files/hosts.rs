@@ -131,8 +131,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_causes_a_panic(text in "[ -~\n]{0,200}") {
-            _ = find(&text, "a");
+        fn printed_settings_apply_to_their_host_only(
+            host in "[a-z !#-&(-,.:;<=>?@]{1,20}", bits in 1..=64_u8
+        ) {
+            let text = format!("[host.{host:?}]\nimage = \"L{bits}\"\nstore = \"c36\"\n");
+            let found = find(&text, &host.to_ascii_uppercase()).unwrap();
+            let image = ByteSize::new(bits).map(|size| RequestedType::This(Type::Local(size)));
+            prop_assert_eq!(found, HostSettings { image, store: Some(WordFormat::C36) });
+            let other = find(&text, &format!("{host}x")).unwrap();
+            prop_assert_eq!(other, HostSettings::default());
         }
     }
 }

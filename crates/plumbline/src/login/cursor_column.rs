@@ -98,8 +98,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arbitrary_bytes_are_tracked_without_panic(shown: Vec<u8>) {
-            CursorColumn::default().follow(&shown);
+        fn the_column_is_the_same_for_any_split_of_the_text(
+            text in "\r[\r\t\x08\x1b\x07\\[\\]0-9;ma-c\u{6f22}\u{e9}]{0,60}",
+            at: proptest::sample::Index,
+        ) {
+            let boundaries: Vec<_> = text.char_indices().map(|(at, _)| at).collect();
+            let (first, second) = text.split_at(boundaries[at.index(boundaries.len())]);
+            let mut column = CursorColumn::default();
+            column.follow(first.as_bytes());
+            column.follow(second.as_bytes());
+            prop_assert_eq!(column.get(), after(&text));
+        }
+
+        #[test]
+        fn printed_characters_advance_the_column_by_their_width(text in "[ -~]{0,60}") {
+            prop_assert_eq!(after(&format!("x\r{text}")), Some(text.len()));
         }
     }
 }

@@ -165,9 +165,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_parsed_or_rejected(text: String) {
-            _ = duration(&text);
-            _ = (size(&text), large_size(&text));
+        fn printed_durations_and_sizes_are_parsed_back(number in 1..=1024_u64, unit in 0..4_usize) {
+            let (name, ms) = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)][unit];
+            let expected = Duration::from_millis(number * ms);
+            prop_assert_eq!(duration(&format!("{number}{name}")).unwrap(), expected);
+            let (name, bytes) = [("B", 1), ("K", 1 << 10), ("M", 1 << 20), ("T", 1 << 40)][unit];
+            let text = format!("{number}{name}");
+            prop_assert_eq!(large_size(&text).unwrap(), number * bytes);
+            prop_assert_eq!(size(&text).ok(), (unit < 3).then_some(number * bytes));
         }
     }
 }

@@ -194,8 +194,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_parsed_or_rejected_without_a_panic(text in any::<String>()) {
-            let _ = (parse_when(&text), parse_command(&text), parse_axis(&text));
+        fn printed_times_and_ages_are_parsed_back(
+            (year, month, day) in (1970..2200_u16, 1..=12_u8, 1..=28_u8),
+            (hour, minute, second) in (0..24_u64, 0..60_u64, 0..60_u64), number in 0..100_000_u64,
+        ) {
+            let text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z");
+            let began = day_start_unix_ns(year.into(), month, day).unwrap();
+            let unix_ns = began + (hour * 3_600 + minute * 60 + second) * NS_PER_S;
+            prop_assert_eq!(parse_when(&text), Ok(When::At(unix_ns)));
+            for (unit, unit_s) in [("m", 60), ("h", 3_600), ("d", 86_400)] {
+                let ago = When::Ago(number * unit_s * NS_PER_S);
+                prop_assert_eq!(parse_when(&format!("{number}{unit}")), Ok(ago));
+            }
         }
     }
 }

@@ -157,9 +157,25 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_line_is_parsed_or_rejected(line: String) {
-            let _ = read_header(&line);
-            let _ = read_event(&line);
+        fn a_written_header_is_read_back(
+            width: u16, height: u16, timestamp: Option<u64>, title: Option<String>,
+            env in proptest::collection::btree_map(any::<String>(), any::<String>(), 0..3),
+        ) {
+            let header = Header { version: 2, width, height, timestamp, title, env };
+            let line = serde_json::to_string(&header).unwrap();
+            prop_assert_eq!(read_header(&line), Ok(header));
+        }
+
+        #[test]
+        fn a_written_event_is_read_back(
+            ticks in 0..1_000_000_u32, kind in 0..5_usize, text: String
+        ) {
+            // The decimal fraction of such a time is exact.
+            let at_s = f64::from(ticks) / 1024.0;
+            let kinds = [Kind::Output, Kind::Input, Kind::Resize, Kind::Marker, Kind::Other];
+            let event = RecordedEvent { at_s, kind: kinds[kind], text };
+            let line = serde_json::to_string(&(at_s, event.kind.name(), &event.text)).unwrap();
+            prop_assert_eq!(read_event(&line), Ok(event));
         }
     }
 }

@@ -183,8 +183,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_causes_a_panic(text in "[ -~\n]{0,200}") {
-            _ = find(&text, "a", Some("b"));
+        fn a_printed_entry_is_found_before_any_other_entries(
+            host in "[a-z]{1,9}", values in ["[!\"$-~][!-~]{0,9}", "[!\"$-~][!-~]{0,9}"],
+            after in "[ -~\n]{0,200}",
+        ) {
+            let [login, secret] = values;
+            let entry = format!("machine {host} login {login}\n  password {secret}");
+            let text = format!("machine -\nlogin x\n{entry}\nmachine -\n{after}");
+            let found = find(&text, &host, Some(&login)).unwrap();
+            prop_assert_eq!((found.login, found.password), (Some(login), Some(secret)));
         }
     }
 }

@@ -192,9 +192,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_pattern_and_no_name_cause_a_panic(text in "[a-c*?/\\[\\]!.-]{0,12}", name: Vec<u8>) {
-            if let Ok(rule) = Rule::parse(&text, false) {
-                _ = Rules(vec![rule]).selects_path(&name, false);
+        fn an_include_rule_selects_the_files_that_an_exclude_rule_rejects(
+            text in "[a-c*?/\\[\\]!.-]{0,12}", name: Vec<u8>
+        ) {
+            // An include rule for a directory also selects its content.
+            prop_assume!(!text.ends_with('/'));
+            if let Ok(rule) = Rule::parse(&text, true) {
+                let exclude = Rules(vec![Rule { includes: false, ..rule.clone() }]);
+                let include = Rules(vec![rule]);
+                prop_assert_ne!(include.selects(&name, false), exclude.selects(&name, false));
             }
         }
     }

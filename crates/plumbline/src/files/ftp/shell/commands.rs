@@ -342,10 +342,11 @@ mod tests {
         }
 
         #[test]
-        fn no_line_causes_a_panic(line: String) {
-            let line = CommandLine::parse(&line);
-            _ = line.words.first().map(|word| unknown_command_message(word));
-            _ = quote_replacement(&line.rest);
+        fn a_line_of_quoted_names_is_parsed_back(
+            names in proptest::collection::vec("[a-z ]{1,9}|[a-z \"]{1,9}|[a-z ']{1,9}", 0..5)
+        ) {
+            let quoted_names: Vec<_> = names.iter().map(|name| quoted(name)).collect();
+            prop_assert_eq!(CommandLine::parse(&quoted_names.join("  ")).words, names);
         }
     }
 }
