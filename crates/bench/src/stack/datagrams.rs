@@ -212,10 +212,10 @@ fn exchange(socket: &DatagramSocket, mode: Mode) -> std::io::Result<()> {
             client = Some(datagram.from);
         }
         let Some(client) = client else { continue };
-        if let Some(pending_report) = served_counts.pending_report() {
-            if socket.send(&pending_report, &[pending_report.len()], client)?.is_ready() {
-                served_counts.mark_reported();
-            }
+        if let Some(pending_report) = served_counts.pending_report()
+            && socket.send(&pending_report, &[pending_report.len()], client)?.is_ready()
+        {
+            served_counts.mark_reported();
         }
         while served_counts.owed_bytes > 0 {
             // A burst that does not fit is lost, and the client detects it.
