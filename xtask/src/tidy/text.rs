@@ -2,7 +2,6 @@
 //! comment and its length; for Markdown also the length of its lines.
 
 use super::finding::Finding;
-use super::words;
 use crate::project_files::extension;
 
 const FILE_LINES_MAX: usize = 800;
@@ -24,7 +23,7 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
     if extension != "snap" {
         findings.extend(trailing_space(text));
     }
-    if extension == "md" && path != words::RENAMES_PATH {
+    if extension == "md" {
         findings.extend(columns(text));
     }
     if extension == "rs" {

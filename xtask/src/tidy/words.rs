@@ -11,8 +11,6 @@ use crate::project_files::extension;
 
 /// The list.
 const LIST: &str = include_str!("words.txt");
-/// Path of the list of old names and their new names.
-pub(super) const RENAMES_PATH: &str = "docs/renames.md";
 
 /// Words that a comment does not begin with: its subject is a component or a value.
 const FIRST_WORDS: [&str; 5] = ["who", "whoever", "what", "nobody", "somebody"];
@@ -54,7 +52,7 @@ impl WordList {
 
     /// Applies the rules to the file at `path`.
     pub(super) fn check(&self, path: &str, text: &str) -> Vec<Finding> {
-        if path == RENAMES_PATH || !matches!(extension(path), "rs" | "md" | "toml" | "sh") {
+        if !matches!(extension(path), "rs" | "md" | "toml" | "sh") {
             return Vec::new();
         }
         let is_quotation = |line: &str| extension(path) == "md" && line.starts_with('>');
