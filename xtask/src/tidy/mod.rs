@@ -13,6 +13,7 @@ mod finding;
 mod layers;
 mod manifests;
 mod module_graph;
+mod pages;
 mod paths;
 mod public_api;
 mod source;
@@ -59,6 +60,11 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Violation>> {
         add(&path, findings);
     }
     for (path, findings) in file_names::check(files.iter().map(|file| file.path.as_str())) {
+        add(&path, findings);
+    }
+    for (path, findings) in
+        pages::check(files.iter().map(|file| (file.path.as_str(), file.text.as_str())))
+    {
         add(&path, findings);
     }
     for (path, findings) in type_names::check(&sources) {
