@@ -5,9 +5,10 @@ use super::profile::Acknowledgment;
 use super::seq::Seq;
 use crate::time::{Duration, Instant};
 
-/// Maximum number of challenge acknowledgments per connection and second (RFC 5961 §7). A limit
-/// shared by all connections would reveal the activity of one connection to another (row 29 of the
-/// attack table).
+/// Maximum number of challenge acknowledgments per connection and second. RFC 5961 §7 recommends
+/// a limit and has 10 in 5 seconds as an example; this limit is higher because it also applies to the
+/// answers to keep-alives and other unacceptable segments. A limit shared by all connections would
+/// reveal the activity of one connection to another (row 29 of the attack table).
 const CHALLENGES_PER_SECOND: u32 = 10;
 
 /// Maximum delay of an acknowledgment. RFC 9293 §3.8.6.3 (MUST-40) requires less than 0.5 s.

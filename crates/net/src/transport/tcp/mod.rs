@@ -17,10 +17,10 @@
 //!
 //! `connection.rs` is the transmission control block. Its variables are grouped, and only one file
 //! changes each group: `endpoints.rs`, `lifecycle.rs` (§3.3.2), `send_variables.rs` and
-//! `receive_variables.rs` (§3.3.1), `receive_tuning.rs`, `acknowledgments.rs`,
-//! `negotiated_options.rs`, `rtt.rs`, `loss_recovery.rs`, `timers.rs`, `fast_open.rs`,
-//! `path_search.rs`, `activity.rs`, `reports.rs`, `statistics.rs` and, for its policies,
-//! `profile.rs`.
+//! `receive_variables.rs` (§3.3.1), `receive_tuning.rs`, `acknowledgments.rs` (§3.8.6.3, and the
+//! limit of challenges, RFC 5961 §7), `negotiated_options.rs`, `rtt.rs`, `loss_recovery.rs`,
+//! `timers.rs`, `fast_open.rs`, `path_search.rs`, `activity.rs`, `reports.rs`, `statistics.rs` and,
+//! for its policies, `profile.rs`.
 //!
 //! Loss detection and congestion control are in `recovery.rs`. Their state is allocated when the
 //! first data is sent, and does not depend on the rest of a connection.
