@@ -1,6 +1,7 @@
 //! Tests of the local ends, threads and tasks of transfers, over the loopback interface.
 
 use super::*;
+use protocols::ftp::Mode;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::net::{TcpListener, TcpStream};
 
@@ -86,15 +87,19 @@ async fn a_large_file_is_sent_by_a_thread() {
     assert_eq!(received.await.unwrap().unwrap(), vec![7; 100_000]);
 }
 
-/// Sends 100,000 bytes of a file that should have one more byte. Returns the result, and the error
-/// of the receiver.
-async fn send_shortened_file(is_moved_by_kernel: bool) -> (bool, ErrorKind) {
+/// Sends `len` bytes of a file that should have one more byte. Returns whether the truncation was
+/// detected, and the data and the error of the receiver.
+async fn send_shortened_file(
+    len: u16,
+    representation: Representation,
+    is_moved_by_kernel: bool,
+) -> (bool, Vec<u8>, ErrorKind) {
     let (data, mut server) = connected_sockets();
     let (socket, _canceller) = BlockingSocket::new(TcpConnection::Kernel(data)).unwrap();
-    let mut source = source(file_of(100_000), None);
-    source.expected_bytes = Some(100_001);
+    let mut source = source(file_of(usize::from(len)), encoder(&representation).unwrap());
+    source.expected_bytes = Some(u64::from(len) + 1);
     let pace = RateLimit::new(None);
-    let plan = TransferPlan::new(&Representation::IMAGE, false, is_moved_by_kernel, &pace);
+    let plan = TransferPlan::new(&representation, false, is_moved_by_kernel, &pace);
     let driver = ClientDriver {
         pace: Mutex::new(pace),
         clock: Monotonic::start(),
@@ -113,16 +118,28 @@ async fn send_shortened_file(is_moved_by_kernel: bool) -> (bool, ErrorKind) {
     };
     let result = complete(transfer.send(source));
     drop(connection);
-    let received = server.read_to_end(&mut Vec::new());
-    (matches!(result, Err(TransferFailure::Truncated)), received.unwrap_err().kind())
+    let mut received = Vec::new();
+    let error = server.read_to_end(&mut received).unwrap_err();
+    (matches!(result, Err(TransferFailure::Truncated)), received, error.kind())
 }
 
 #[tokio::test]
 async fn a_file_that_became_shorter_is_sent_with_a_reset_instead_of_an_end() {
     for is_moved_by_kernel in [true, false] {
-        let result = send_shortened_file(is_moved_by_kernel).await;
-        assert_eq!(result, (true, ErrorKind::ConnectionReset));
+        let (is_truncated, _, error) =
+            send_shortened_file(60_000, Representation::IMAGE, is_moved_by_kernel).await;
+        assert_eq!((is_truncated, error), (true, ErrorKind::ConnectionReset));
     }
+}
+
+#[tokio::test]
+async fn a_file_that_became_shorter_is_sent_without_the_end_of_file_mark_of_its_mode() {
+    let blocks = Representation { mode: Mode::Block, ..Representation::IMAGE };
+    let (is_truncated, received, error) = send_shortened_file(100, blocks, false).await;
+    let mut data_block = Vec::new();
+    encoder(&blocks).unwrap().unwrap().encode(&[7; 100], &mut data_block).unwrap();
+    assert_eq!((is_truncated, error), (true, ErrorKind::ConnectionReset));
+    assert_eq!(received, data_block);
 }
 
 #[tokio::test]
