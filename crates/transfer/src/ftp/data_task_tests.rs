@@ -96,8 +96,13 @@ async fn send_shortened_file(
 ) -> (bool, Vec<u8>, ErrorKind) {
     let (data, mut server) = connected_sockets();
     let (socket, _canceller) = BlockingSocket::new(TcpConnection::Kernel(data)).unwrap();
-    let mut source = source(file_of(usize::from(len)), encoder(&representation).unwrap());
-    source.expected_bytes = Some(u64::from(len) + 1);
+    let source = FileSource {
+        file: file_of(usize::from(len)),
+        offset: None,
+        expected_bytes: Some(u64::from(len) + 1),
+        skipped_bytes: 0,
+        encoder: encoder(&representation).unwrap(),
+    };
     let pace = RateLimit::new(None);
     let plan = TransferPlan::new(&representation, false, is_moved_by_kernel, &pace);
     let driver = ClientDriver {
@@ -130,6 +135,29 @@ async fn a_file_that_became_shorter_is_sent_with_a_reset_instead_of_an_end() {
             send_shortened_file(60_000, Representation::IMAGE, is_moved_by_kernel).await;
         assert_eq!((is_truncated, error), (true, ErrorKind::ConnectionReset));
     }
+}
+
+#[test]
+fn a_small_file_that_becomes_shorter_before_its_thread_starts_is_truncated() {
+    // Another operation occupies the only thread.
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().max_blocking_threads(1).build().unwrap();
+    let (release, occupied) = std::sync::mpsc::channel::<()>();
+    runtime.spawn_blocking(move || occupied.recv());
+    runtime.block_on(async {
+        let (data, mut server) = connected_sockets();
+        // The socket accepts no byte of the file until the peer reads.
+        while rustix::io::write(&data, &[0; 4096]).is_ok() {}
+        let file = file_of(60_000);
+        let local_end = LocalEnd::ReadFrom(file.try_clone().unwrap());
+        let mut task = running(start(request(local_end, None), data));
+        file.set_len(0).unwrap();
+        let receiver = std::thread::spawn(move || server.read_to_end(&mut Vec::new()));
+        release.send(()).unwrap();
+        assert!(task.ended().await.result.is_err());
+        let error = receiver.join().unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    });
 }
 
 #[tokio::test]
