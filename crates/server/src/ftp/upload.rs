@@ -409,8 +409,9 @@ impl FileSink for Upload {
         self.charge(count as u64)?;
         let Some(atomic_file) = &self.atomic_file else { return Err(FileError::Local) };
         let result = atomic_file.fill(|file| pipe.drain_to(file));
-        let write_result = result.map_err(|error| file_error(&error));
-        self.note_received(count, write_result).map(|()| true)
+        let is_supported = *result.as_ref().unwrap_or(&true);
+        let write_result = result.map(drop).map_err(|error| file_error(&error));
+        self.note_received(count, write_result).map(|()| is_supported)
     }
 
     fn file_bytes(&self) -> u64 {

@@ -62,13 +62,11 @@ pub enum LocalEnd {
 /// Maximum number of bytes of a file received into memory.
 const MEMORY_MAX_BYTES: usize = 256 << 20;
 
-/// Returns the source of an upload that begins at the current position of `file`.
-pub(super) fn source(file: File, encoder: Option<Encoder>) -> FileSource {
-    let metadata = file.metadata().ok().filter(fs::Metadata::is_file);
-    let position = rustix::fs::tell(&file).ok();
-    let expected_bytes =
-        metadata.zip(position).map(|(metadata, at)| metadata.len().saturating_sub(at));
-    FileSource { file, offset: None, expected_bytes, skipped_bytes: 0, encoder }
+/// Returns the number of bytes from the current position of a regular file to its end.
+fn remaining_bytes(file: &File) -> Option<u64> {
+    let metadata = file.metadata().ok().filter(fs::Metadata::is_file)?;
+    let position = rustix::fs::tell(file).ok()?;
+    Some(metadata.len().saturating_sub(position))
 }
 
 /// Local end of a download, and the number of bytes that it has received.
@@ -443,6 +441,11 @@ impl TransferRequest {
     /// Returns an error if the connection cannot be used by a thread.
     pub(super) fn start(self, connection: TcpConnection) -> io::Result<Started> {
         let is_sending = matches!(self.local_end, LocalEnd::ReadFrom(_));
+        // A file that becomes shorter after this point is truncated.
+        let mut expected_bytes = match &self.local_end {
+            LocalEnd::ReadFrom(file) => remaining_bytes(file),
+            _ => self.expected_bytes,
+        };
         let is_kernel = connection.kernel().is_some();
         let plan =
             TransferPlan::new(&self.representation, self.tls.is_some(), is_kernel, &self.pace);
@@ -460,8 +463,10 @@ impl TransferRequest {
         if let (true, LocalEnd::ReadFrom(file), Some(stream)) =
             (may_be_small, &self.local_end, connection.kernel())
         {
-            let is_sent_completely = send_small_file(stream, file, &stats);
-            driver.count(usize::try_from(stats.moved_bytes()).unwrap_or(usize::MAX));
+            let is_sent_completely = send_small_file(stream, file, expected_bytes, &stats);
+            let sent_bytes = stats.moved_bytes();
+            driver.count(usize::try_from(sent_bytes).unwrap_or(usize::MAX));
+            expected_bytes = expected_bytes.map(|bytes| bytes.saturating_sub(sent_bytes));
             if is_sent_completely {
                 let ended = TransferResult { is_sending, ..TransferResult::new(Ok(None), &stats) };
                 // The stream no longer needs to be registered with the runtime.
@@ -475,7 +480,7 @@ impl TransferRequest {
             plan,
             local_end: self.local_end,
             representation: self.representation,
-            expected_bytes: self.expected_bytes,
+            expected_bytes,
         };
         let (handle, canceller) = if may_be_small && transfer.is_small() {
             let cancelled = Arc::new(Notify::new());
@@ -490,16 +495,18 @@ impl TransferRequest {
     }
 }
 
-/// Sends a small file from its current position, as far as the socket accepts the data at once. If
-/// the socket accepts the whole file, ends the stream and returns true.
-fn send_small_file(stream: &impl AsFd, file: &File, stats: &TransferStats) -> bool {
-    let metadata = file.metadata().ok().filter(|about| about.is_file());
-    let Some(size) = metadata.map(|metadata| metadata.len()).filter(|size| *size <= SMALL_BYTES)
-    else {
+/// Sends the `remaining_bytes` bytes of a small file from its current position, as far as the socket
+/// accepts the data at once. If the socket accepts the whole file, ends the stream and returns true.
+fn send_small_file(
+    stream: &impl AsFd,
+    file: &File,
+    remaining_bytes: Option<u64>,
+    stats: &TransferStats,
+) -> bool {
+    let Some(remaining_bytes) = remaining_bytes.filter(|bytes| *bytes <= SMALL_BYTES) else {
         return false;
     };
-    let Ok(at) = rustix::fs::tell(file) else { return false };
-    let remaining_bytes = usize::try_from(size.saturating_sub(at)).unwrap_or(0);
+    let remaining_bytes = usize::try_from(remaining_bytes).unwrap_or(0);
     let sent_bytes = send_immediately(stream, file, None, remaining_bytes, stats);
     sent_bytes == remaining_bytes && shutdown(stream, Shutdown::Write).is_ok()
 }
@@ -512,6 +519,7 @@ struct ClientTransfer {
     plan: TransferPlan,
     local_end: LocalEnd,
     representation: Representation,
+    /// Number of bytes to receive or to send, if known.
     expected_bytes: Option<u64>,
 }
 
@@ -611,7 +619,16 @@ impl ClientTransfer {
         let mut transfer = DataTransfer { connection, driver: &driver, stats: &stats, plan, sizes };
         let result = match local_end {
             LocalEnd::ReadFrom(file) => match encoder(&representation) {
-                Ok(encoder) => transfer.send(source(file, encoder)).await.map(|()| None),
+                Ok(encoder) => {
+                    let source = FileSource {
+                        file,
+                        offset: None,
+                        expected_bytes,
+                        skipped_bytes: 0,
+                        encoder,
+                    };
+                    transfer.send(source).await.map(|()| None)
+                }
                 Err(failure) => Err(failure),
             },
             local_end => {

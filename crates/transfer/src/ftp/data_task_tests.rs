@@ -1,6 +1,7 @@
 //! Tests of the local ends, threads and tasks of transfers, over the loopback interface.
 
 use super::*;
+use protocols::ftp::Mode;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::net::{TcpListener, TcpStream};
 
@@ -86,15 +87,24 @@ async fn a_large_file_is_sent_by_a_thread() {
     assert_eq!(received.await.unwrap().unwrap(), vec![7; 100_000]);
 }
 
-/// Sends 100,000 bytes of a file that should have one more byte. Returns the result, and the error
-/// of the receiver.
-async fn send_shortened_file(is_moved_by_kernel: bool) -> (bool, ErrorKind) {
+/// Sends `len` bytes of a file that should have one more byte. Returns whether the truncation was
+/// detected, and the data and the error of the receiver.
+async fn send_shortened_file(
+    len: u16,
+    representation: Representation,
+    is_moved_by_kernel: bool,
+) -> (bool, Vec<u8>, ErrorKind) {
     let (data, mut server) = connected_sockets();
     let (socket, _canceller) = BlockingSocket::new(TcpConnection::Kernel(data)).unwrap();
-    let mut source = source(file_of(100_000), None);
-    source.expected_bytes = Some(100_001);
+    let source = FileSource {
+        file: file_of(usize::from(len)),
+        offset: None,
+        expected_bytes: Some(u64::from(len) + 1),
+        skipped_bytes: 0,
+        encoder: encoder(&representation).unwrap(),
+    };
     let pace = RateLimit::new(None);
-    let plan = TransferPlan::new(&Representation::IMAGE, false, is_moved_by_kernel, &pace);
+    let plan = TransferPlan::new(&representation, false, is_moved_by_kernel, &pace);
     let driver = ClientDriver {
         pace: Mutex::new(pace),
         clock: Monotonic::start(),
@@ -113,16 +123,51 @@ async fn send_shortened_file(is_moved_by_kernel: bool) -> (bool, ErrorKind) {
     };
     let result = complete(transfer.send(source));
     drop(connection);
-    let received = server.read_to_end(&mut Vec::new());
-    (matches!(result, Err(TransferFailure::Truncated)), received.unwrap_err().kind())
+    let mut received = Vec::new();
+    let error = server.read_to_end(&mut received).unwrap_err();
+    (matches!(result, Err(TransferFailure::Truncated)), received, error.kind())
 }
 
 #[tokio::test]
 async fn a_file_that_became_shorter_is_sent_with_a_reset_instead_of_an_end() {
     for is_moved_by_kernel in [true, false] {
-        let result = send_shortened_file(is_moved_by_kernel).await;
-        assert_eq!(result, (true, ErrorKind::ConnectionReset));
+        let (is_truncated, _, error) =
+            send_shortened_file(60_000, Representation::IMAGE, is_moved_by_kernel).await;
+        assert_eq!((is_truncated, error), (true, ErrorKind::ConnectionReset));
     }
+}
+
+#[test]
+fn a_small_file_that_becomes_shorter_before_its_thread_starts_is_truncated() {
+    // Another operation occupies the only thread.
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().max_blocking_threads(1).build().unwrap();
+    let (release, occupied) = std::sync::mpsc::channel::<()>();
+    runtime.spawn_blocking(move || occupied.recv());
+    runtime.block_on(async {
+        let (data, mut server) = connected_sockets();
+        // The socket accepts no byte of the file until the peer reads.
+        while rustix::io::write(&data, &[0; 4096]).is_ok() {}
+        let file = file_of(60_000);
+        let local_end = LocalEnd::ReadFrom(file.try_clone().unwrap());
+        let mut task = running(start(request(local_end, None), data));
+        file.set_len(0).unwrap();
+        let receiver = std::thread::spawn(move || server.read_to_end(&mut Vec::new()));
+        release.send(()).unwrap();
+        assert!(task.ended().await.result.is_err());
+        let error = receiver.join().unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    });
+}
+
+#[tokio::test]
+async fn a_file_that_became_shorter_is_sent_without_the_end_of_file_mark_of_its_mode() {
+    let blocks = Representation { mode: Mode::Block, ..Representation::IMAGE };
+    let (is_truncated, received, error) = send_shortened_file(100, blocks, false).await;
+    let mut data_block = Vec::new();
+    encoder(&blocks).unwrap().unwrap().encode(&[7; 100], &mut data_block).unwrap();
+    assert_eq!((is_truncated, error), (true, ErrorKind::ConnectionReset));
+    assert_eq!(received, data_block);
 }
 
 #[tokio::test]

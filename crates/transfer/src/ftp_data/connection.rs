@@ -141,6 +141,7 @@ impl<S: DataSocket> DataConnection<S> {
             Transport::Tls(tls_stream) => {
                 tls_stream.finish().await?;
                 tls_stream.receive_tickets().await;
+                tls_stream.discard_received();
             }
         }
         self.is_over = true;

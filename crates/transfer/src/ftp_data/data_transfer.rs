@@ -79,7 +79,7 @@ impl<D: TransferDriver, S: DataSocket> DataTransfer<'_, D, S> {
         pieces: &mut impl Pieces<Error = TransferFailure<D::LocalError>>,
     ) -> Moved<(), D> {
         self.stats.note_first_byte(Instant::now());
-        let result = self.move_pieces(pieces, 0).await;
+        let result = self.move_pieces(pieces, 0, None).await;
         self.end(result, None).await
     }
 
@@ -166,15 +166,17 @@ impl<D: TransferDriver, S: DataSocket> DataTransfer<'_, D, S> {
         let is_short = source.expected_bytes.is_some_and(FileEncoding::is_short);
         let encoding = Some(Box::new(encoding));
         let mut pieces = EncodedFile { driver: self.driver, encoding, is_short };
-        self.move_pieces(&mut pieces, source.skipped_bytes).await
+        self.move_pieces(&mut pieces, source.skipped_bytes, source.expected_bytes).await
     }
 
     /// Sends all pieces except the first `unsent` bytes of the representation. Returns the number
-    /// of bytes of the file.
+    /// of bytes of the file. The last piece of a file with fewer than `expected_bytes` bytes is not
+    /// sent.
     async fn move_pieces(
         &mut self,
         pieces: &mut impl Pieces<Error = TransferFailure<D::LocalError>>,
         mut unsent: u64,
+        expected_bytes: Option<u64>,
     ) -> Moved<u64, D> {
         let mut file_bytes = 0;
         loop {
@@ -182,6 +184,11 @@ impl<D: TransferDriver, S: DataSocket> DataTransfer<'_, D, S> {
             file_bytes += piece.file_bytes as u64;
             self.stats.add_file_bytes(piece.file_bytes);
             self.note_piece(&piece);
+            if piece.is_over && expected_bytes.is_some_and(|expected| file_bytes < expected) {
+                // The last piece contains the end-of-file mark of the transfer mode, which the peer
+                // would take for the end of a complete file.
+                return Err(TransferFailure::Truncated);
+            }
             let skipped_bytes = usize::try_from(unsent).unwrap_or(usize::MAX).min(piece.wire.len());
             unsent -= skipped_bytes as u64;
             if skipped_bytes > 0 {

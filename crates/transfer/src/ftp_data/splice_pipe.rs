@@ -4,7 +4,7 @@
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 use std::fs::File;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
 /// Capacity of a pipe in bytes.
@@ -66,22 +66,27 @@ impl SplicePipe {
         Ok(moved_bytes)
     }
 
-    /// Moves all bytes of the pipe into `file`, at its current position.
+    /// Moves all bytes of the pipe into `file`, at its current position. Returns false if the file
+    /// does not support `splice(2)`; the bytes are copied in that case.
     ///
     /// # Errors
     ///
-    /// Returns the error of `splice(2)`, and [`ErrorKind::WriteZero`] if the file accepts no more
-    /// data.
-    pub fn drain_to(&mut self, file: &File) -> io::Result<()> {
+    /// Returns the error of `splice(2)` or of the write, and [`ErrorKind::WriteZero`] if the file
+    /// accepts no more data.
+    pub fn drain_to(&mut self, mut file: &File) -> io::Result<bool> {
         while self.buffered_bytes > 0 {
             match self.write_to(file, None) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if is_unsupported(&error) => {
+                    file.write_all(&self.take_bytes()?)?;
+                    return Ok(false);
+                }
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Returns the number of bytes in the pipe.
@@ -114,26 +119,43 @@ pub(super) fn is_unsupported(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{Seek, Write};
+    use std::io::Seek;
     use std::net::{TcpListener, TcpStream};
 
-    #[test]
-    fn received_bytes_reach_the_file_through_the_pipe() {
+    /// Receives a file of several bytes through a pipe into `file`. Returns the content of `file`,
+    /// and whether each part was moved by the kernel.
+    fn receive_through_pipe(mut file: File) -> (String, bool) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (receiver, _) = listener.accept().unwrap();
         sender.write_all(b"content").unwrap();
         drop(sender);
-        let fd = rustix::fs::memfd_create("file", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
-        let mut file = File::from(fd);
         let mut splice_pipe = SplicePipe::new().unwrap();
+        let mut is_moved_by_kernel = true;
         while splice_pipe.fill(&receiver, SPLICE_PIPE_BYTES, true).unwrap() > 0 {
-            splice_pipe.drain_to(&file).unwrap();
+            is_moved_by_kernel &= splice_pipe.drain_to(&file).unwrap();
             assert_eq!(splice_pipe.buffered_bytes(), 0);
         }
         file.rewind().unwrap();
         let mut content = String::new();
         file.read_to_string(&mut content).unwrap();
-        assert_eq!(content, "content");
+        (content, is_moved_by_kernel)
+    }
+
+    fn memory_file() -> File {
+        File::from(rustix::fs::memfd_create("file", rustix::fs::MemfdFlags::CLOEXEC).unwrap())
+    }
+
+    #[test]
+    fn received_bytes_reach_the_file_through_the_pipe() {
+        assert_eq!(receive_through_pipe(memory_file()), ("content".to_owned(), true));
+    }
+
+    #[test]
+    fn received_bytes_are_copied_into_a_file_that_does_not_support_splice() {
+        let file = memory_file();
+        // The kernel rejects splice(2) into a file that is opened for appending.
+        rustix::fs::fcntl_setfl(&file, rustix::fs::OFlags::APPEND).unwrap();
+        assert_eq!(receive_through_pipe(file), ("content".to_owned(), false));
     }
 }

@@ -14,6 +14,7 @@
 use super::environment::DataSocket;
 use crate::recorder::DataTls;
 use carrier::{Progress, RecordLayer, TlsWrite};
+use rustix::net::{RecvFlags, recv};
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
@@ -202,6 +203,21 @@ impl<S: DataSocket> DataTlsStream<S> {
         while let Ok(count @ 1..) =
             std::future::poll_fn(|context| self.poll_receive(context, remaining_bytes, &mut |_| {}))
                 .await
+            && count < remaining_bytes
+        {
+            remaining_bytes -= count;
+        }
+    }
+
+    /// Reads and discards records that the peer of a download has already sent, such as an early
+    /// close_notify (RFC 8446 §6.1). Closing a socket with unread data resets the connection, and
+    /// the kernel then discards data that it has not sent yet.
+    pub(crate) fn discard_received(&self) {
+        let Some(socket) = self.socket.kernel() else { return };
+        let mut room = [0; 4096];
+        let mut remaining_bytes = CLOSE_MAX_BYTES;
+        // All data has been written. An error while the peer closes does not matter.
+        while let Ok((_, count @ 1..)) = recv(socket, &mut room, RecvFlags::DONTWAIT)
             && count < remaining_bytes
         {
             remaining_bytes -= count;

@@ -2,14 +2,14 @@
 //! interface of the TLS library as the peer.
 
 use super::*;
-use crate::ftp_data::{BlockingSocket, complete};
+use crate::ftp_data::{BlockingSocket, DataConnection, complete};
 use carrier::TcpConnection;
 use std::future::poll_fn;
 use std::io::Write;
 use std::thread;
 use test_support::TlsFixture;
 use tokio::io::AsyncReadExt;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::ServerConnection;
@@ -118,6 +118,28 @@ async fn a_connection_closed_without_close_notify_is_truncated() {
     client.get_mut().0.shutdown().await.unwrap();
     assert_eq!(receive(&mut server).await.unwrap(), b"file");
     assert_eq!(receive(&mut server).await.unwrap_err().kind(), ErrorKind::UnexpectedEof);
+}
+
+#[tokio::test]
+async fn a_download_is_complete_for_a_client_that_has_ended_its_direction_first() {
+    let fixture = TlsFixture::new(&TLS13);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let socket = TcpSocket::new_v4().unwrap();
+    // The file exceeds the window, so the server's kernel holds its end when the server closes.
+    socket.set_recv_buffer_size(4096).unwrap();
+    let client = socket.connect(listener.local_addr().unwrap()).await.unwrap();
+    let server = accept(&fixture, listener.accept().await.unwrap().0, false);
+    let client = connector(&fixture).connect(TlsFixture::server_name(), client);
+    let (server, client) = tokio::join!(server, client);
+    let mut client = client.unwrap();
+    client.shutdown().await.unwrap();
+    let mut connection = DataConnection::secured(server.unwrap());
+    connection.tls().unwrap().encrypt(&[7; 50_000]).unwrap();
+    connection.finish_sending().await.unwrap();
+    drop(connection);
+    let mut received = Vec::new();
+    client.read_to_end(&mut received).await.unwrap();
+    assert_eq!(received, vec![7; 50_000]);
 }
 
 /// Completes the handshake, and sends close_notify in the same write as the end of the
