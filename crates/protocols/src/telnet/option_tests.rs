@@ -559,3 +559,105 @@ fn the_inspector_records_sent_commands_and_timing_marks() {
     assert_eq!(lines[..3], ["sent AYT", "sent IP", "sent DM"]);
     assert!(lines[3].starts_with("sent DO TIMING-MARK"), "{lines:?}");
 }
+
+/// Fills the output queue of an end without space for data until `free_bytes` are left.
+fn fill_queue(end: &mut End, free_bytes: usize) {
+    while output::COMMAND_RESERVE - end.telnet.output().len() > free_bytes {
+        assert!(end.command(Command::NoOperation));
+    }
+}
+
+#[test]
+fn both_roles_request_start_tls_first() {
+    let mut user = End::user_with(&UserSettings {
+        allowed_options: UserSettings::OPTIONS.with(OptionCode::START_TLS),
+        ..UserSettings::default()
+    });
+    let mut server = End::server_with(&ServerSettings {
+        allowed_options: ServerSettings::OPTIONS.with(OptionCode::START_TLS),
+        ..ServerSettings::default()
+    });
+    for (end, verb) in [(&mut user, 251), (&mut server, 253)] {
+        end.telnet.start(&mut end.context.cx());
+        assert_eq!(end.output()[..3], [IAC, verb, 46]);
+    }
+}
+
+#[test]
+fn data_after_the_local_follows_is_counted_as_refused() {
+    for (mut end, _) in ends_after_follows() {
+        assert_eq!(end.send(b"clear"), 0);
+        assert_eq!(end.context.counted(Counter::TelnetOutputRefused), 5);
+    }
+}
+
+#[test]
+fn tls_does_not_start_if_the_local_follows_did_not_fit() {
+    let mut user = End::user_with(&UserSettings {
+        allowed_options: OptionSet::of(&[OptionCode::START_TLS]),
+        output_limit_bytes: 0,
+        ..UserSettings::default()
+    });
+    fill_queue(&mut user, 4);
+    let events = user.receive(&[IAC, 253, 46]);
+    assert_eq!(events, [enabled_event(Side::Local, OptionCode::START_TLS)]);
+    assert_eq!(user.receive(&[IAC, SB, 46, 1, IAC, SE, b'a']), [data(b"a")]);
+    assert_eq!(user.context.counted(Counter::TelnetSubnegotiationsWrong), 1);
+}
+
+#[test]
+fn the_list_of_terminal_names_restarts_when_the_option_is_enabled_again() {
+    let mut user = End::user_with(&UserSettings {
+        terminal_type: "xterm".into(),
+        other_terminal_types: vec!["vt100".into()],
+        ..UserSettings::default()
+    });
+    for _ in 0..2 {
+        user.receive(&[IAC, 253, 24]);
+        user.output();
+        user.receive(&[IAC, SB, 24, 1, IAC, SE]);
+        assert_eq!(user.output(), b"\xff\xfa\x18\x00xterm\xff\xf0");
+        user.receive(&[IAC, 254, 24]);
+        user.output();
+    }
+}
+
+#[test]
+fn compression_that_did_not_start_does_not_end() {
+    let mut server = End::server_with(&ServerSettings {
+        allowed_options: OptionSet::of(&[OptionCode::COMPRESS2]),
+        output_limit_bytes: 0,
+        ..ServerSettings::default()
+    });
+    fill_queue(&mut server, 4);
+    let events = server.receive(&[IAC, 253, 86]);
+    assert_eq!(events, [enabled_event(Side::Local, OptionCode::COMPRESS2)]);
+    server.output();
+    server.receive(&[IAC, 254, 86]);
+    assert_eq!(server.telnet.output(), [IAC, 252, 86]);
+    assert_eq!(server.telnet.compression_boundary(), None);
+}
+
+#[test]
+fn the_end_of_compression_is_marked_and_not_counted_as_refused() {
+    let allowed_options = OptionSet::of(&[OptionCode::COMPRESS2]);
+    let mut server =
+        End::server_with(&ServerSettings { allowed_options, ..ServerSettings::default() });
+    server.receive(&[IAC, 253, 86]);
+    server.output();
+    server.receive(&[IAC, 254, 86]);
+    assert_eq!(server.telnet.compression_boundary(), Some(3));
+    assert_eq!(server.context.counted(Counter::TelnetOutputRefused), 0);
+}
+
+#[test]
+fn no_special_character_changes_while_linemode_is_being_disabled() {
+    let (mut user, ..) = settled_ends(&[OptionCode::LINEMODE]);
+    user.ask(Side::Local, OptionCode::LINEMODE, false).unwrap();
+    let backspace = SpecialCharacter::variable(8);
+    let result =
+        user.telnet.set_special_character(SlcFunction::EC, backspace, &mut user.context.cx());
+    assert_eq!(result, Err(AskError::NotEnabled));
+    let characters = user.telnet.linemode().unwrap().characters();
+    assert_eq!(characters.get(SlcFunction::EC).character(), Some(0x7f));
+}

@@ -263,4 +263,11 @@ mod tests {
         assert_eq!(queue(b"ab\r\nx"), (4, b"ab\r\n".to_vec(), 4));
         assert_eq!(queue(b"abcdefg"), (4, b"abcd".to_vec(), 4));
     }
+
+    #[test]
+    fn a_cr_before_another_byte_than_lf_is_queued_without_it() {
+        let mut output = Output::new(3);
+        assert_eq!(output.put_data(b"ab\rcd", None), 3);
+        assert_eq!(output.queued(), b"ab\r");
+    }
 }

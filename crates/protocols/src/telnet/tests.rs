@@ -712,3 +712,39 @@ fn the_table_of_options_displays_each_state_as_in_rfc_1143() {
     ECHO-ACKNOWLEDGMENT NO            NO
     ");
 }
+
+#[test]
+fn only_a_data_mark_makes_the_queued_output_urgent() {
+    let mut end = End::user();
+    assert!(end.command(Command::InterruptProcess));
+    assert_eq!(end.telnet.urgent_mark(), None);
+    assert!(end.command(Command::DataMark));
+    assert_eq!(end.telnet.urgent_mark(), Some(4));
+}
+
+#[test]
+fn an_urgent_command_that_does_not_fit_is_not_recorded() {
+    let mut end =
+        End::user_with(&UserSettings { output_limit_bytes: 0, ..UserSettings::default() });
+    while end.command(Command::NoOperation) {}
+    end.telnet.set_inspection(true);
+    assert!(!end.telnet.urgent_command(Command::InterruptProcess, &mut end.context.cx()));
+    assert_eq!(end.telnet.take_record(), None);
+    assert_eq!(end.telnet.urgent_mark(), None);
+}
+
+#[test]
+fn every_received_request_and_answer_is_counted() {
+    let mut end = End::user();
+    end.receive(&[IAC, 251, 1, IAC, 253, 200, IAC, 253, 6]);
+    assert_eq!(end.context.counted(Counter::TelnetNegotiationsIn), 3);
+}
+
+#[test]
+fn the_data_after_the_urgent_data_is_discarded_up_to_the_limit_in_any_number_of_runs() {
+    let mut end = End::user();
+    end.telnet.urgent();
+    end.telnet.urgent_ended();
+    assert_eq!(end.receive(&[b'x'; synch::TAIL_LIMIT - 1]), []);
+    assert_eq!(end.receive(b"yz"), [data(b"z")]);
+}

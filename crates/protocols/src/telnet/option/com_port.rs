@@ -433,4 +433,21 @@ mod tests {
         let groups = [0, 4, 7, 10, 13].map(|value| Control(value).group());
         assert_eq!(groups, [0, 1, 2, 3, 4]);
     }
+
+    #[test]
+    fn the_answer_to_the_query_of_a_control_setting_is_not_a_refusal() {
+        let pairs = [
+            (Control::ASK_FLOW, Control::XON_XOFF),
+            (Control::ASK_BREAK, Control::BREAK_OFF),
+            (Control::ASK_DTR, Control::DTR_ON),
+            (Control::ASK_RTS, Control::RTS_OFF),
+            (Control(13), Control(14)),
+        ];
+        for (query, current) in pairs {
+            let mut user = ComPort::new(true);
+            user.request(&ComPortCommand::Control(query));
+            let answer = ComPortEvent::Answer(ComPortCommand::Control(current));
+            assert_eq!(receive(&mut user, &[105, current.0]), Some(answer));
+        }
+    }
 }

@@ -433,4 +433,10 @@ mod tests {
             assert_eq!(inflated([&stream[..]]), Ok((b"text".to_vec(), vec![])), "{flags}");
         }
     }
+
+    #[test]
+    fn two_bytes_are_a_zlib_header_only_if_they_are_a_multiple_of_31() {
+        assert!(matches!(stream_format(&[0x78, 0x9c]), Ok(Some((DataFormat::Zlib, 0)))));
+        assert!(matches!(stream_format(&[0x78, 0x9d]), Ok(Some((DataFormat::Raw, 0)))));
+    }
 }

@@ -71,4 +71,14 @@ mod tests {
             prop_assert!(content[1..].iter().all(u8::is_ascii_graphic));
         }
     }
+
+    #[test]
+    fn a_location_is_graphic_and_neither_empty_nor_too_long() {
+        let longest = [&[IS][..], &[b'h'; LOCATION_MAX_BYTES]].concat();
+        let expected = Message::Is("h".repeat(LOCATION_MAX_BYTES));
+        assert_eq!(Message::parse(&longest), Some(expected));
+        for content in [&[&longest[..], b"h"].concat()[..], &[IS], b"\0host 0", b"\0host:0\x1b"] {
+            assert_eq!(Message::parse(content), None, "{content:?}");
+        }
+    }
 }

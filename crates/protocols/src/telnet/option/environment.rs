@@ -413,4 +413,13 @@ mod tests {
         let expected = [&[SEND, VAR][..], b"USER", &[USERVAR], b"LANG"].concat();
         assert_eq!(names.requests(), [expected]);
     }
+
+    #[test]
+    fn a_list_of_more_variables_than_the_maximum_is_refused() {
+        let variable = [USERVAR, b'A', VALUE, b'x'];
+        let longest = [&[IS][..], &variable.repeat(VARIABLES_MAX)].concat();
+        let Some(Message::Is(variables)) = Message::parse(&longest) else { panic!("no IS") };
+        assert_eq!(variables.len(), VARIABLES_MAX);
+        assert_eq!(Message::parse(&[&longest[..], &[USERVAR]].concat()), None);
+    }
 }

@@ -258,4 +258,12 @@ mod tests {
     fn the_table_is_in_the_order_of_the_codes() {
         assert!(known().is_sorted());
     }
+
+    #[test]
+    fn the_side_of_a_role_is_local_for_that_role_and_remote_for_the_other() {
+        let sides = |option| [true, false].map(|is_user| only_side(is_user, option));
+        assert_eq!(sides(OptionCode::NAWS), [Some(Side::Local), Some(Side::Remote)]);
+        assert_eq!(sides(OptionCode::ECHO), [Some(Side::Remote), Some(Side::Local)]);
+        assert_eq!(sides(OptionCode::BINARY), [None, None]);
+    }
 }

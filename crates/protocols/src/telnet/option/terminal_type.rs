@@ -203,4 +203,20 @@ mod tests {
         let request_count = ["a", "b", "c", "d"].map(|name| query.on_name(name.into()).0);
         assert_eq!(request_count, [true, true, false, false]);
     }
+
+    #[test]
+    fn a_user_has_at_most_the_maximum_number_of_names() {
+        let others: Vec<String> = (0..2 * NAMES_MAX).map(|n| n.to_string()).collect();
+        let mut names = Names::new("xterm", &others, false, None);
+        let last_name = &others[NAMES_MAX - 2];
+        let sent_names = sent_names(&mut names, NAMES_MAX + 2);
+        assert_eq!(&sent_names[NAMES_MAX - 1..], [last_name, last_name, "xterm"]);
+    }
+
+    #[test]
+    fn a_name_before_the_first_request_is_not_counted_as_a_request() {
+        let mut query = TerminalTypeQuery::new(2);
+        let asks_again = ["a", "b", "c"].map(|name| query.on_name(name.into()).0);
+        assert_eq!(asks_again, [true, true, false]);
+    }
 }

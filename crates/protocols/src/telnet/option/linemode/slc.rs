@@ -520,4 +520,12 @@ mod tests {
         let has_changed = |level| SlcTable::default().receive(&[triplet(ALL, level, 0)]).1;
         assert!(has_changed(SlcLevel::Default) && !has_changed(SlcLevel::Value));
     }
+
+    #[test]
+    fn by_default_an_interrupt_flushes_both_directions_and_abort_output_only_the_output() {
+        let flushes = [SlcFunction::IP, SlcFunction::ABORT, SlcFunction::AO, SlcFunction::EC]
+            .map(|function| SlcTable::default().get(function))
+            .map(|character| (character.flushes_input, character.flushes_output));
+        assert_eq!(flushes, [(true, true), (true, true), (false, true), (false, false)]);
+    }
 }
