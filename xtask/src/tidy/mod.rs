@@ -62,9 +62,8 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Violation>> {
     for (path, findings) in file_names::check(files.iter().map(|file| file.path.as_str())) {
         add(&path, findings);
     }
-    for (path, findings) in
-        pages::check(files.iter().map(|file| (file.path.as_str(), file.text.as_str())))
-    {
+    let texts: Vec<_> = files.iter().map(|file| (file.path.as_str(), file.text.as_str())).collect();
+    for (path, findings) in pages::check(&texts) {
         add(&path, findings);
     }
     for (path, findings) in type_names::check(&sources) {

@@ -12,14 +12,11 @@ const LISTS: [(&str, &str); 2] =
     [("docs/SUMMARY.md", "docs/"), ("docs/commands.md", "docs/commands/")];
 
 /// Applies the rule to the paths and texts of the files. Returns the findings by path.
-pub(super) fn check<'a>(
-    files: impl Iterator<Item = (&'a str, &'a str)> + Clone,
-) -> Vec<(String, Vec<Finding>)> {
-    let text_of = |list: &str| files.clone().find(|(path, _)| *path == list);
+pub(super) fn check(files: &[(&str, &str)]) -> Vec<(String, Vec<Finding>)> {
     let mut violations = Vec::new();
     for (list, prefix) in LISTS {
-        let Some((_, text)) = text_of(list) else { continue };
-        let pages = files.clone().map(|(path, _)| path);
+        let Some((_, text)) = files.iter().find(|(path, _)| *path == list) else { continue };
+        let pages = files.iter().map(|(path, _)| *path);
         for path in pages.filter(|path| path.starts_with(prefix) && path.ends_with(".md")) {
             let link = path.strip_prefix(PAGES).unwrap_or(path);
             if path != list && !text.contains(&format!("({link})")) {
@@ -50,7 +47,7 @@ mod tests {
             (path.to_owned(), vec![Finding::new(1, sentence)])
         };
         assert_eq!(
-            check(files.into_iter()),
+            check(&files),
             [
                 found("docs/SUMMARY.md", "docs/commands/c.md"),
                 found("docs/commands.md", "docs/commands/b.md")
