@@ -23,6 +23,8 @@ pub enum Destination {
         target: HostTarget,
         /// Protocol.
         scheme: LoginScheme,
+        /// User name before the host, as in `user@host`.
+        user: Option<String>,
     },
     /// Serial line of this machine.
     Serial {
@@ -53,6 +55,9 @@ impl FromStr for Destination {
 
     fn from_str(text: &str) -> Result<Self> {
         let (scheme, rest) = Scheme::split(text, Scheme::LOGIN, &[])?;
+        if scheme.is_none() {
+            reject_similar(text)?;
+        }
         let (place, settings) = rest.split_once('?').unwrap_or((rest, ""));
         let (scheme, port) = match scheme {
             Some(Scheme::Serial) => return serial_line(text, place, settings),
@@ -61,15 +66,17 @@ impl FromStr for Destination {
             Some(Scheme::Rfc2217) => (LoginScheme::ComPort(line_settings(settings)?), None),
             Some(_) => (LoginScheme::Telnet, Some(crate::TELNET_PORT)),
             None => {
-                let target = HostTarget::parse(text, Some(crate::TELNET_PORT))?;
-                return Ok(Self::Host { target, scheme: LoginScheme::Unspecified });
+                let (user, host) = split_user(text)?;
+                let target = HostTarget::parse(host, Some(crate::TELNET_PORT))?;
+                return Ok(Self::Host { target, scheme: LoginScheme::Unspecified, user });
             }
         };
         if !settings.is_empty() && !matches!(scheme, LoginScheme::ComPort(_)) {
             bail!("only serial: and rfc2217:// take settings: '{}'", settings.escape_debug());
         }
-        let target = HostTarget::parse(place.trim_end_matches('/'), port)?;
-        Ok(Self::Host { target, scheme })
+        let (user, host) = split_user(place.trim_end_matches('/'))?;
+        let target = HostTarget::parse(host, port)?;
+        Ok(Self::Host { target, scheme, user })
     }
 }
 
@@ -77,13 +84,40 @@ impl Destination {
     /// Replaces the port. Returns an error for a serial line.
     pub fn with_port(self, port: Option<u16>) -> Result<Self> {
         match (self, port) {
-            (Self::Host { target, scheme }, Some(port)) => {
-                Ok(Self::Host { target: HostTarget { port, ..target }, scheme })
+            (Self::Host { target, scheme, user }, Some(port)) => {
+                Ok(Self::Host { target: HostTarget { port, ..target }, scheme, user })
             }
             (Self::Serial { .. }, Some(_)) => bail!("a serial line has no port"),
             (destination, None) => Ok(destination),
         }
     }
+}
+
+/// Splits `user@host` into the user name and the host.
+fn split_user(text: &str) -> Result<(Option<String>, &str)> {
+    let Some((user, host)) = text.rsplit_once('@') else { return Ok((None, text)) };
+    if user.contains(':') {
+        bail!("a destination contains no password: use user@host, and log in at the prompt");
+    }
+    if user.is_empty() || user.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        bail!("invalid user name in '{}'", text.escape_debug());
+    }
+    Ok((Some(user.to_owned()), host))
+}
+
+/// Rejects texts that resemble other kinds of destinations, with an error that names the intended
+/// form.
+fn reject_similar(text: &str) -> Result<()> {
+    if text.starts_with(['/', '.']) {
+        bail!("'{0}' is a path: use serial:{0} for a serial line", text.escape_debug());
+    }
+    let Some((scheme, rest)) = text.split_once(':') else { return Ok(()) };
+    let is_login_scheme = Scheme::LOGIN.iter().any(|known| known.name() == scheme);
+    // `telnet:23` is the port 23 of a host named telnet.
+    if is_login_scheme && !rest.is_empty() && crate::parse_port(rest).is_err() {
+        bail!("'{}' lacks '//': use {scheme}://{}", text.escape_debug(), rest.escape_debug());
+    }
+    Ok(())
 }
 
 fn serial_line(text: &str, device: &str, settings: &str) -> Result<Destination> {
@@ -179,7 +213,7 @@ mod tests {
 
     fn host(text: &str) -> (String, u16, LoginScheme) {
         match text.parse().unwrap() {
-            Destination::Host { target, scheme } => (target.host, target.port, scheme),
+            Destination::Host { target, scheme, .. } => (target.host, target.port, scheme),
             Destination::Serial { .. } => panic!("{text} is a host"),
         }
     }
@@ -205,6 +239,27 @@ mod tests {
         let flow_control = FlowControl::Hardware;
         let settings = LineSettings { flow_control, ..LineSettings::at(9600) };
         assert_eq!((port, scheme), (2217, LoginScheme::ComPort(settings)));
+    }
+
+    #[test]
+    fn a_user_name_precedes_the_host() {
+        let user = |text: &str| match text.parse().unwrap() {
+            Destination::Host { target, user, .. } => (user.unwrap_or_default(), target.host),
+            Destination::Serial { .. } => panic!("{text} is a host"),
+        };
+        assert_eq!(user("ann@host"), ("ann".to_owned(), "host".to_owned()));
+        assert_eq!(user("telnets://ann@[::1]:992/"), ("ann".to_owned(), "::1".to_owned()));
+        assert_eq!(user("a@b@host").0, "a@b");
+        let password = "ann:secret@host".parse::<Destination>().unwrap_err().to_string();
+        assert!(!password.contains("secret"), "{password}");
+    }
+
+    #[test]
+    fn the_error_for_a_similar_text_names_the_intended_form() {
+        let error = |text: &str| text.parse::<Destination>().unwrap_err().to_string();
+        assert!(error("/dev/ttyS0").contains("use serial:/dev/ttyS0"));
+        assert!(error("telnet:10.99.0.2").contains("use telnet://10.99.0.2"));
+        assert_eq!(host("telnet:2323").1, 2323);
     }
 
     #[test]

@@ -47,6 +47,7 @@ pub use ethernet_device::{Port, Segment};
 pub use happy_eyeballs::connect;
 pub use local_addresses::LocalAddresses;
 pub use outcome::{Outcome, outcome_of};
+pub use pins::{remove_certificates, saved_certificates};
 pub use route::{Route, SerialLink};
 pub use scheme::Scheme;
 pub use serial_line::run_on_serial_line;

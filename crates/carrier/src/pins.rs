@@ -3,6 +3,7 @@
 //! The file has one line for each server: `host:port fingerprint`. Lines that begin with `#` and
 //! malformed lines are ignored.
 
+use anyhow::{Context, Result};
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -39,13 +40,7 @@ impl Pins {
     ///
     /// Returns the error of the file system. A missing file is not an error.
     pub(crate) fn find(&self, server: &str) -> io::Result<Option<String>> {
-        let mut text = String::new();
-        match fs::File::open(&self.path) {
-            Ok(file) => _ = file.take(FILE_MAX_BYTES).read_to_string(&mut text)?,
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
-        Ok(find(&text, server).map(str::to_owned))
+        Ok(find(&self.text()?, server).map(str::to_owned))
     }
 
     /// Appends `fingerprint` as the known certificate of `server`.
@@ -61,6 +56,93 @@ impl Pins {
         // A single write, so that concurrent logins do not mix their lines.
         file.write_all(format!("{server} {fingerprint}\n").as_bytes())
     }
+}
+
+impl Pins {
+    /// Returns the lines of the file that satisfy `is_selected`, as server and fingerprint.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the file system. A missing file is not an error.
+    fn list(&self, is_selected: impl Fn(&str) -> bool) -> io::Result<Vec<(String, String)>> {
+        let text = self.text()?;
+        let pins = text.lines().filter_map(pin).filter(|(server, _)| is_selected(server));
+        Ok(pins.map(|(server, pin)| (server.to_owned(), pin.to_owned())).collect())
+    }
+
+    /// Removes the certificates of `host`, which may end with a port. Returns the removed ones. The
+    /// file is replaced as a whole, so that an interrupted removal loses nothing.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the file system.
+    fn remove(&self, host: &str) -> io::Result<Vec<(String, String)>> {
+        let text = self.text()?;
+        let is_removed = |line: &str| pin(line).is_some_and(|(server, _)| is_of(server, host));
+        let removed = self.list(|server| is_of(server, host))?;
+        if !removed.is_empty() {
+            let kept = text.lines().filter(|line| !is_removed(line));
+            let kept: String = kept.flat_map(|line| [line, "\n"]).collect();
+            let new_path = self.path.with_extension("new");
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&new_path)?;
+            file.write_all(kept.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&new_path, &self.path)?;
+        }
+        Ok(removed)
+    }
+
+    fn text(&self) -> io::Result<String> {
+        let mut text = String::new();
+        match fs::File::open(&self.path) {
+            Ok(file) => _ = file.take(FILE_MAX_BYTES).read_to_string(&mut text)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        Ok(text)
+    }
+}
+
+/// Returns the saved certificates as server and SHA-256: those of `host`, which may end with a
+/// port, or all.
+///
+/// # Errors
+///
+/// Returns an error that names the file if it cannot be read.
+pub fn saved_certificates(host: Option<&str>) -> Result<Vec<(String, String)>> {
+    let pins = Pins::of_user();
+    let saved = pins.list(|server| host.is_none_or(|host| is_of(server, host)));
+    saved.with_context(|| format!("cannot read {}", pins.path.display()))
+}
+
+/// Removes the saved certificates of `host`, which may end with a port. Returns the removed ones, as
+/// server and SHA-256.
+///
+/// # Errors
+///
+/// Returns an error that names the file if it cannot be read or replaced.
+pub fn remove_certificates(host: &str) -> Result<Vec<(String, String)>> {
+    let pins = Pins::of_user();
+    pins.remove(host).with_context(|| format!("cannot change {}", pins.path.display()))
+}
+
+/// Returns whether `server`, which is `host:port`, is at `host`, which may end with a port.
+fn is_of(server: &str, host: &str) -> bool {
+    let name = server.rsplit_once(':').map_or(server, |(name, _)| name);
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    [server, name, address].iter().any(|form| form.eq_ignore_ascii_case(host))
+}
+
+/// Parses a line into server and fingerprint.
+fn pin(line: &str) -> Option<(&str, &str)> {
+    let mut fields = line.split_whitespace();
+    let server = fields.next().filter(|server| !server.starts_with('#'))?;
+    fields.next().map(|fingerprint| (server, fingerprint))
 }
 
 fn find<'a>(text: &'a str, server: &str) -> Option<&'a str> {
@@ -91,6 +173,25 @@ mod tests {
         assert_eq!(pins.find("HOST:992").unwrap().as_deref(), Some("aa:bb"));
         assert_eq!(pins.find("[2001:db8::1]:992").unwrap().as_deref(), Some("cc:dd"));
         assert_eq!(pins.find("host:993").unwrap(), None);
+        fs::remove_dir_all(pins.path.parent().unwrap().parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn a_removal_keeps_the_certificates_of_other_hosts_and_all_comments() {
+        let pins = pins("removed");
+        for server in ["host:992", "HOST:21", "host2:992", "[2001:db8::1]:992"] {
+            pins.add(server, "aa:bb").unwrap();
+        }
+        let mut file = OpenOptions::new().append(true).open(&pins.path).unwrap();
+        file.write_all(b"# comment\n").unwrap();
+        let servers = |pins: Vec<(String, String)>| -> Vec<String> {
+            pins.into_iter().map(|(server, _)| server).collect()
+        };
+        assert_eq!(servers(pins.remove("host:992").unwrap()), ["host:992"]);
+        assert_eq!(servers(pins.remove("host").unwrap()), ["HOST:21"]);
+        assert_eq!(servers(pins.remove("2001:db8::1").unwrap()), ["[2001:db8::1]:992"]);
+        assert_eq!(pins.remove("host").unwrap(), []);
+        assert_eq!(fs::read_to_string(&pins.path).unwrap(), "host2:992 aa:bb\n# comment\n");
         fs::remove_dir_all(pins.path.parent().unwrap().parent().unwrap()).unwrap();
     }
 

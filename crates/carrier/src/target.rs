@@ -4,7 +4,7 @@ use super::Route;
 use anyhow::{Context, Result, bail};
 use os::clock::Monotonic;
 use os::readiness::{self, PollFd, PollFlags};
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
@@ -66,6 +66,17 @@ pub fn parse_port(text: &str) -> Result<u16> {
     port.with_context(|| {
         format!("invalid port '{}': use a number from 1 to 65535", text.escape_debug())
     })
+}
+
+impl HostTarget {
+    /// Returns a hint if the host is an IPv6 address whose last group may have been meant as a
+    /// port, as in `2001:db8::2:23`.
+    #[must_use]
+    pub fn port_hint(&self) -> Option<String> {
+        let (address, port) = self.host.rsplit_once(':')?;
+        address.parse::<Ipv6Addr>().ok()?;
+        parse_port(port).ok().map(|port| format!("if {port} is a port, use [{address}]:{port}"))
+    }
 }
 
 impl fmt::Display for HostTarget {
@@ -229,6 +240,15 @@ mod tests {
         for wrong in ["", ":23", "host:0", "host:70000", "ssh://host", "a b", "-f"] {
             assert_eq!(read(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn only_an_address_with_one_group_too_many_gets_a_hint_about_its_port() {
+        let hint = |host: &str| HostTarget { host: host.to_owned(), port: 23 }.port_hint();
+        assert_eq!(hint("fd99::2:99").as_deref(), Some("if 99 is a port, use [fd99::2]:99"));
+        assert_eq!(hint("fd99::2:beef"), None);
+        assert_eq!(hint("fd99::2"), None);
+        assert_eq!(hint("host"), None);
     }
 
     /// Resolves addresses on a machine with sufficient resources.

@@ -57,7 +57,7 @@ impl LoginTarget {
     /// Parses a destination of `plumb login` whose scheme, if any, is telnet or telnets.
     fn parse(text: &str) -> Result<Self> {
         Ok(match text.parse::<Destination>()? {
-            Destination::Host { target, scheme } => {
+            Destination::Host { target, scheme, .. } => {
                 Self::Host { target, uses_tls: scheme == LoginScheme::Telnets }
             }
             Destination::Serial { device, settings } => {

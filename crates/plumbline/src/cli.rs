@@ -2,9 +2,12 @@
 
 use crate::manual::ManualPage;
 use crate::manual::entries::{CONFIGURATION, HOME, JOURNAL, KNOWN_HOSTS, RUNTIME, STATE, STORE};
-use crate::{demo, exit, files, lab, login, manual, measure, meters, replay, serve, stats};
+use crate::{
+    certificates, demo, exit, files, lab, login, manual, measure, meters, replay, serve, stats,
+};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Telnet, FTP, TFTP and serial client and server that measures where the time goes.
@@ -20,9 +23,6 @@ enum Command {
     /// Log in to a host by Telnet.
     #[command(long_about = login::ABOUT)]
     Login(login::Arguments),
-    /// Play back a recorded login.
-    #[command(long_about = replay::ABOUT)]
-    Replay(replay::Arguments),
     /// Download files by FTP or TFTP.
     #[command(long_about = files::GET_ABOUT)]
     Get(files::Get),
@@ -42,31 +42,37 @@ enum Command {
     /// Mirror a directory from or to a remote host by FTP.
     #[command(long_about = files::MIRROR_ABOUT)]
     Mirror(files::Mirror),
-    /// Send a text to a mailbox on an FTP server.
-    #[command(long_about = files::MAIL_ABOUT)]
-    Mail(files::Mail),
     /// Start an interactive FTP client.
     #[command(long_about = files::SHELL_ABOUT)]
     Ftp(files::FtpShell),
     /// Measure a login, a server's files, a serial line or a recording, and report what limits it.
     #[command(long_about = measure::ABOUT)]
     Measure(measure::Arguments),
-    /// Display the meters of a running plumb.
-    #[command(long_about = meters::ABOUT)]
-    Meters(meters::Arguments),
     /// Print statistics of the recorded transfers.
     #[command(long_about = stats::ABOUT)]
     Stats(stats::Arguments),
+    /// Display the meters of a running plumb.
+    #[command(long_about = meters::ABOUT)]
+    Meters(meters::Arguments),
     /// Serve logins by Telnet and files by FTP and TFTP, with TLS or in cleartext.
     #[command(long_about = serve::ABOUT)]
     Serve(serve::Arguments),
-    /// Repeat the experiments of the papers in virtual time.
-    Lab(lab::Arguments),
+    /// Play back a recorded login.
+    #[command(long_about = replay::ABOUT)]
+    Replay(replay::Arguments),
+    /// List or remove the certificates of servers that were saved at the first connection.
+    #[command(long_about = certificates::ABOUT)]
+    Certificates(certificates::Arguments),
     /// Demonstrate plumbline on this machine, without input, in half a minute.
     Demo(demo::Arguments),
     /// Generate manual pages and shell completions.
     #[command(long_about = manual::ABOUT)]
     Manual(manual::Arguments),
+    /// Send a text to a mailbox on an FTP server.
+    #[command(long_about = files::MAIL_ABOUT)]
+    Mail(files::Mail),
+    /// Repeat the experiments of the papers in virtual time.
+    Lab(lab::Arguments),
 }
 
 /// Manual pages of the program and of its commands, in the order of the help.
@@ -88,6 +94,7 @@ pub(crate) const PAGES: &[&ManualPage] = &[
     &meters::PAGE,
     &stats::PAGE,
     &serve::PAGE,
+    &certificates::PAGE,
     &lab::PAGE,
     &demo::PAGE,
     &manual::PAGE,
@@ -119,7 +126,17 @@ const PROGRAM_PAGE: ManualPage = ManualPage {
     ],
     environment: &[&[STATE, RUNTIME, HOME]],
     files: &[KNOWN_HOSTS, JOURNAL, STORE, CONFIGURATION],
-    see_also: &["login", "get", "put", "ftp", "measure", "meters", "stats", "serve"],
+    see_also: &[
+        "login",
+        "get",
+        "put",
+        "ftp",
+        "measure",
+        "meters",
+        "stats",
+        "serve",
+        "certificates",
+    ],
 };
 
 /// Returns the definition of the arguments.
@@ -143,18 +160,38 @@ fn command_with_help(columns: usize) -> clap::Command {
     with_help(command()).mut_subcommands(with_help)
 }
 
-fn parse() -> Result<Arguments, clap::Error> {
+fn parse(words: &[OsString]) -> Result<Arguments, clap::Error> {
     let columns = exit::stdout_columns();
-    let mut matches = command_with_help(columns).try_get_matches()?;
+    let mut matches = command_with_help(columns).try_get_matches_from(words)?;
     let arguments = Arguments::from_arg_matches_mut(&mut matches);
     arguments.map_err(|error| error.format(&mut command_with_help(columns)))
 }
 
+/// Parses the command line, with the options of the configuration for the host of a login.
+fn parse_command_line() -> Result<Arguments, ExitCode> {
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    let arguments = parse(&words).map_err(|error| report_parse_error(&error))?;
+    let Command::Login(login) = &arguments.command else { return Ok(arguments) };
+    let configured = login.configured_host().map_err(|error| {
+        exit::print_error(&error);
+        ExitCode::from(exit::WRONG_ARGUMENTS)
+    })?;
+    let Some((destination, options)) = configured else { return Ok(arguments) };
+    // Before the options of the user, which override them.
+    let command = words.iter().position(|word| word == "login").map_or(words.len(), |at| at + 1);
+    words.splice(command..command, options);
+    let mut arguments = parse(&words).map_err(|error| report_parse_error(&error))?;
+    if let Command::Login(login) = &mut arguments.command {
+        login.set_destination(destination);
+    }
+    Ok(arguments)
+}
+
 /// Runs the command that the arguments select.
 pub(crate) fn run() -> ExitCode {
-    let arguments = match parse() {
+    let arguments = match parse_command_line() {
         Ok(arguments) => arguments,
-        Err(error) => return report_parse_error(&error),
+        Err(code) => return code,
     };
     exit::code(match arguments.command {
         Command::Login(arguments) => login::run(&arguments),
@@ -173,6 +210,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Meters(arguments) => meters::run(&arguments),
         Command::Stats(arguments) => stats::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Certificates(arguments) => certificates::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Manual(arguments) => manual::run(&arguments, PAGES, command()),

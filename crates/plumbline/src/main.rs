@@ -1,7 +1,9 @@
 //! `plumb`: logs in, transfers files, and reports where the time went.
 
 mod address_families;
+mod certificates;
 mod cli;
+mod configuration;
 mod demo;
 mod exit;
 mod files;

@@ -1,36 +1,12 @@
-//! Settings of remote hosts in the user's configuration: `config.toml` in `$XDG_CONFIG_HOME/plumb`,
-//! or in `~/.config/plumb`.
-//!
-//! ```toml
-//! [host."its.example"]
-//! image = "L36"      # meaning of TYPE I on this host; "auto" asks the host by SYST
-//! store = "c36"      # format of the host's words in local files
-//! ```
+//! Settings of remote hosts for file transfers, from the user's configuration.
 //!
 //! On a PDP-10, TYPE I means words of 36 bits (RFC 959 §3.1.1.3 lets the host define the image
 //! type). A client that treats such words as octets receives files that no local program can read.
 
 use super::representation::{RequestedType, parse_requested_type, parse_word_format};
+use crate::configuration::{self, Configuration, HostTable};
 use anyhow::{Context, Result, bail};
 use protocols::ftp::{ByteSize, Type, WordFormat};
-use serde::Deserialize;
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use toml_file::TomlFile;
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Configuration {
-    #[serde(default)]
-    host: BTreeMap<String, HostsTable>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct HostsTable {
-    image: Option<String>,
-    store: Option<String>,
-}
 
 /// Settings of one host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,24 +32,13 @@ impl HostSettings {
     ///
     /// Returns an error if the configuration cannot be read or is invalid.
     pub(in crate::files) fn of(host: &str) -> Result<Self> {
-        let Some(path) = path() else { return Ok(Self::default()) };
-        if matches!(path.try_exists(), Ok(false)) {
-            return Ok(Self::default());
-        }
-        let file = TomlFile::CONFIGURATION.read(&path)?;
-        find(&file, host).with_context(|| TomlFile::CONFIGURATION.invalid(&path))
+        configuration::evaluate(|file| find(file, host))
     }
-}
-
-fn path() -> Option<PathBuf> {
-    let config_home = std::env::var_os("XDG_CONFIG_HOME").filter(|directory| !directory.is_empty());
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config"));
-    Some(config_home.map(PathBuf::from).or_else(home)?.join("plumb/config.toml"))
 }
 
 fn find(file: &Configuration, host: &str) -> Result<HostSettings> {
     let mut host_settings = HostSettings::default();
-    for (name, table) in &file.host {
+    for (name, table) in file.hosts() {
         let settings = settings(table).with_context(|| format!("[host.{name:?}]"))?;
         if name.eq_ignore_ascii_case(host) {
             host_settings = settings;
@@ -82,7 +47,7 @@ fn find(file: &Configuration, host: &str) -> Result<HostSettings> {
     Ok(host_settings)
 }
 
-fn settings(table: &HostsTable) -> Result<HostSettings> {
+fn settings(table: &HostTable) -> Result<HostSettings> {
     let image = table.image.as_deref().map(parse_requested_type).transpose()?;
     if matches!(image, Some(RequestedType::This(of_text)) if of_text.is_text()) {
         bail!(

@@ -1,20 +1,26 @@
 //! Arguments of `plumb login` and its help.
 
 use super::emulated_terminal::Emulation;
-use super::encoding::Encoding;
 use super::session_settings::{
     Echo, Escape, LineEnd, LoginProtocol, LoginSettings, Mode, Predict, PromptStyle, TlsUse,
 };
 use crate::address_families::AddressFamilyOptions;
+use crate::configuration;
 use crate::heading;
-use crate::manual::entries::{KNOWN_HOSTS, LOGIN_VARIABLES, METERS, TERMINAL_VARIABLES};
+use crate::manual::entries::{
+    CONFIGURATION, CONFIGURATION_VARIABLE, KNOWN_HOSTS, LOGIN_VARIABLES, METERS, TERMINAL_VARIABLES,
+};
 use crate::manual::{ManualNote, ManualPage};
 use crate::terminal_filter::TerminalFilter;
+use anyhow::Context;
 use carrier::{self, Route};
 use carrier::{Destination, LoginScheme};
 use clap::ArgGroup;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use net::time::Duration;
 use protocols::telnet::EndOfLine;
+use protocols::terminal::encoding::Encoding;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Manual page of `plumb login`.
@@ -22,15 +28,24 @@ pub(crate) const PAGE: ManualPage = ManualPage {
     command: "login",
     examples: &[
         "plumb login mit-multics",
-        "plumb login telnets://bbs.example.org",
+        "plumb login -p 2323 ann@bbs.example.org",
         "plumb login 'serial:/dev/ttyUSB0?baud=115200'",
         "plumb login --via 'tun:plumb0?address=10.0.0.2' 10.0.0.1",
         "PASSWORD=secret plumb login --env PASSWORD --script nightly.txt host",
     ],
-    notes: &[ManualNote::Code(
-        "Script",
-        "text",
-        "timeout 20\n\
+    notes: &[
+        ManualNote::Code(
+            "Hosts in config.toml",
+            "toml",
+            "[host.router]\n\
+         target = \"rfc2217://console.example.net:7001?baud=9600\"\n\
+         [host.\"bbs.example.org\"]\n\
+         login = [\"--encoding\", \"cp437\", \"--user\", \"ann\"]",
+        ),
+        ManualNote::Code(
+            "Script",
+            "text",
+            "timeout 20\n\
          expect /login: $/\n\
          send \"mike\\r\"\n\
          expect /[Pp]assword:/\n\
@@ -42,7 +57,8 @@ pub(crate) const PAGE: ManualPage = ManualPage {
          expect /\\$ $/\n\
          send \"exit\\r\"\n\
          expect end",
-    )],
+        ),
+    ],
     exit_status: &[
         (0, "The session was closed"),
         (1, "Remote host unknown, unreachable, refused or reset the connection, or timed out"),
@@ -50,8 +66,9 @@ pub(crate) const PAGE: ManualPage = ManualPage {
         (4, "Local error, such as permission denied"),
         (5, "A script timed out waiting for a match; a script can set another code"),
     ],
-    environment: &[LOGIN_VARIABLES, TERMINAL_VARIABLES],
+    environment: &[LOGIN_VARIABLES, TERMINAL_VARIABLES, CONFIGURATION_VARIABLE],
     files: &[
+        CONFIGURATION,
         KNOWN_HOSTS,
         METERS,
         &[("/etc/machine-id", "Machine ID from which tap and packet derive their addresses")],
@@ -62,6 +79,7 @@ pub(crate) const PAGE: ManualPage = ManualPage {
 /// Arguments of `plumb login`.
 #[derive(Debug, clap::Args)]
 #[command(
+    args_override_self = true,
     group = ArgGroup::new("end").args(["crlf", "cr_nul", "lf"]),
     group = ArgGroup::new("mode").args(["line", "char"]),
 )]
@@ -78,6 +96,13 @@ pub(crate) struct Arguments {
     /// Port, if not part of the host [default: 23]
     #[arg(value_name = "port", value_parser = carrier::parse_port)]
     pub(super) port: Option<u16>,
+    /// Port, like the argument
+    #[arg(short, long = "port", short_alias = 'P', value_name = "port", conflicts_with = "port",
+          value_parser = carrier::parse_port, help_heading = heading::CONNECTION)]
+    port_option: Option<u16>,
+    /// User name, sent by NEW-ENVIRON (RFC 1572) if the server requests it; as in user@host
+    #[arg(short = 'l', long, value_name = "name", help_heading = heading::TELNET)]
+    user: Option<String>,
 
     /// Route to the host
     ///
@@ -167,8 +192,8 @@ pub(crate) struct Arguments {
     pub(super) lf: bool,
 
     /// Character set of the remote host
-    #[arg(long, value_enum, default_value_t, help_heading = heading::TERMINAL,
-          value_name = "utf-8|latin1|cp437|petscii|atascii")]
+    #[arg(long, value_parser = encoding_parser(), default_value = "utf-8",
+          help_heading = heading::TERMINAL, value_name = "utf-8|latin1|cp437|petscii|atascii")]
     pub(super) encoding: Encoding,
     /// Emulate a Heath-19 terminal on the local terminal
     ///
@@ -244,7 +269,71 @@ the certificate is verified against certificate authorities instead.
 If the standard input is a pipe or a file, it is sent, and at its end the sending half of the \
 connection is closed; plumb then shows the output until the remote host closes the connection.";
 
+/// Returns the parser of `--encoding`, which lists the names in its errors.
+fn encoding_parser() -> impl TypedValueParser<Value = Encoding> {
+    PossibleValuesParser::new(Encoding::NAMED.map(|(name, _)| name))
+        .map(|name| Encoding::from_name(&name).unwrap_or_default())
+}
+
 impl Arguments {
+    /// Returns the destination and the options that the user's configuration has for the host.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the configuration cannot be read or is invalid.
+    pub(crate) fn configured_host(&self) -> anyhow::Result<Option<(Destination, Vec<OsString>)>> {
+        let Destination::Host { target, scheme: LoginScheme::Unspecified, user } =
+            &self.destination
+        else {
+            return Ok(None);
+        };
+        configuration::evaluate(|file| {
+            let Some(table) = file.host(&target.host) else { return Ok(None) };
+            let options = table.login.iter().map(OsString::from).collect();
+            let Some(configured) = &table.target else {
+                return Ok(Some((self.destination.clone(), options)));
+            };
+            let configured = configured.parse::<Destination>();
+            let mut destination = configured.with_context(|| format!("[host.{}]", target.host))?;
+            if let Destination::Host { user: configured_user, target: place, .. } = &mut destination
+            {
+                *configured_user = user.clone().or(configured_user.take());
+                if target.port != carrier::TELNET_PORT {
+                    place.port = target.port;
+                }
+            }
+            Ok(Some((destination, options)))
+        })
+    }
+
+    /// Replaces the destination.
+    pub(crate) fn set_destination(&mut self, destination: Destination) {
+        self.destination = destination;
+    }
+
+    /// Returns the destination, with the port and the user name of the options.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the options do not apply to the destination.
+    pub(super) fn destination(&self) -> anyhow::Result<Destination> {
+        let port = self.port.or(self.port_option);
+        let mut destination = self.destination.clone().with_port(port)?;
+        let uses_telnet = !matches!(
+            destination,
+            Destination::Serial { .. } | Destination::Host { scheme: LoginScheme::Tcp, .. }
+        );
+        match &mut destination {
+            Destination::Host { user, .. } if self.user.is_some() => user.clone_from(&self.user),
+            _ => {}
+        }
+        let has_user = matches!(&destination, Destination::Host { user: Some(_), .. });
+        if !uses_telnet && (has_user || self.user.is_some()) {
+            anyhow::bail!("a user name can be sent only by Telnet: omit it");
+        }
+        Ok(destination)
+    }
+
     /// Returns the session settings for `destination`.
     pub(super) fn settings(&self, destination: &Destination) -> LoginSettings {
         let protocol = match destination {
@@ -256,11 +345,15 @@ impl Arguments {
             Destination::Host { .. } => LoginProtocol::Telnet,
         };
         let begins = match destination {
-            Destination::Host { target, scheme: LoginScheme::Unspecified } => {
+            Destination::Host { target, scheme: LoginScheme::Unspecified, .. } => {
                 target.port == carrier::TELNET_PORT
             }
             Destination::Host { scheme, .. } => *scheme != LoginScheme::Tcp,
             Destination::Serial { .. } => false,
+        };
+        let user = match destination {
+            Destination::Host { user, .. } => user.clone(),
+            Destination::Serial { .. } => None,
         };
         let terminal_type = match (&self.terminal_type, self.terminal) {
             (Some(name), _) => Some(name.clone()),
@@ -292,6 +385,7 @@ impl Arguments {
             starts_negotiation: begins && !self.no_negotiation,
             refuses_compression: self.no_compress,
             protocol,
+            user,
             // No START_TLS within TLS.
             tls: match destination {
                 Destination::Host { scheme: LoginScheme::Telnets | LoginScheme::Tcp, .. } => {
@@ -326,8 +420,7 @@ mod tests {
 
     fn settings(line: &str) -> LoginSettings {
         let arguments = parse(line).unwrap();
-        let destination = arguments.destination.clone().with_port(arguments.port).unwrap();
-        arguments.settings(&destination)
+        arguments.settings(&arguments.destination().unwrap())
     }
 
     #[test]
@@ -338,6 +431,23 @@ mod tests {
         assert!(!settings("host 2323").starts_negotiation);
         assert!(!settings("tcp://host:23").starts_negotiation);
         assert!(!settings("--no-negotiation host").starts_negotiation);
+    }
+
+    #[test]
+    fn the_port_and_the_user_may_be_options_or_part_of_the_destination() {
+        for line in ["ann@host 2323", "-l ann -p 2323 host", "-P 2323 --user ann bob@host:23"] {
+            let Destination::Host { target, user, .. } =
+                parse(line).unwrap().destination().unwrap()
+            else {
+                panic!("{line} is a host");
+            };
+            assert_eq!((target.port, user.as_deref()), (2323, Some("ann")), "{line}");
+        }
+        assert!(parse("-p 23 host 23").is_err());
+        for line in ["-l ann tcp://host:23", "ann@host", "-l ann serial:/dev/ttyS0"] {
+            let has_error = parse(line).unwrap().destination().is_err();
+            assert_eq!(has_error, line != "ann@host", "{line}");
+        }
     }
 
     #[test]

@@ -29,7 +29,7 @@ const SCRIPT_MAX_BYTES: u64 = 1 << 20;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
-    let destination = match arguments.destination.clone().with_port(arguments.port) {
+    let destination = match arguments.destination() {
         Ok(Destination::Serial { .. }) if arguments.via != Route::Kernel => {
             exit::print_error(&anyhow::anyhow!("--via does not apply to a serial line: omit it"));
             return Err(Failure::WrongArguments);
@@ -206,7 +206,7 @@ struct Connector<'a> {
 impl Connector<'_> {
     fn attempt(&self, mut login: Login, context: &mut EngineContext) -> Result<AttemptResult> {
         let (target, scheme) = match self.destination {
-            Destination::Host { target, scheme } => (target, *scheme),
+            Destination::Host { target, scheme, .. } => (target, *scheme),
             Destination::Serial { device, settings } => {
                 if self.is_verbose {
                     let line = self.describe();
@@ -276,8 +276,11 @@ impl Connector<'_> {
         if let Some(why) =
             outcome.failure(was_open, address, other_addresses, self.arguments.timeout)
         {
-            let connect_error =
-                if was_open { ConnectError::Permanent(why) } else { ConnectError::Temporary(why) };
+            let connect_error = if was_open {
+                ConnectError::Permanent(why)
+            } else {
+                ConnectError::Temporary(self.with_port_hint(why))
+            };
             return AttemptResult::NotConnected(Box::new(login), connect_error);
         }
         if is_truncated {
@@ -287,6 +290,12 @@ impl Connector<'_> {
             );
         }
         AttemptResult::Ended(Box::new(login), outcome)
+    }
+
+    /// Appends the hint that a group of an IPv6 address may be a port.
+    fn with_port_hint(&self, why: String) -> String {
+        let Destination::Host { target, .. } = self.destination else { return why };
+        target.port_hint().map_or(why.clone(), |hint| format!("{why}; {hint}"))
     }
 
     /// Converts the result of a session on a serial line into the result of the attempt. I/O errors

@@ -2,7 +2,6 @@
 //! status line, the echo prediction, and notices of plumb itself.
 
 use super::emulated_terminal::{EmulatedTerminal, Emulation, HEATH19_SIZE, KeyReader, StatusLine};
-use super::encoding::Decoder;
 use super::paging::WrappedText;
 use super::predicted::EchoPrediction;
 use super::screen::Screen;
@@ -15,6 +14,7 @@ use net::meter::Account;
 use net::time::Instant;
 use os::output::Output;
 use os::tty::set_display_reset;
+use protocols::terminal::encoding::Decoder;
 use std::borrow::Cow;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -1,13 +1,13 @@
 //! Local input of a login: the keyboard, the destination of its keys, the line that is edited
 //! locally, and the script that runs the session instead of the keyboard.
 
-use super::encoding::{Encoder, Encoding};
 use super::line_editor::{EditingKeys, KeyEffect, LineEditor};
 use super::script::{Runner, ScriptAction};
 use super::session_settings::LineEnd;
 use super::terminal_input::Keyboard;
 use net::time::Instant;
 use protocols::telnet::EndOfLine;
+use protocols::terminal::encoding::{Encoder, Encoding};
 use std::borrow::Cow;
 
 /// Destination of typed keys.

@@ -5,7 +5,6 @@ mod connect;
 mod cursor_column;
 mod display;
 mod emulated_terminal;
-mod encoding;
 mod input;
 mod line_editor;
 mod linemode;

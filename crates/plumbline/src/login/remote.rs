@@ -28,6 +28,11 @@ impl Login {
         if !self.protocol.is_telnet() {
             return self.show_remote(data, cx);
         }
+        if self.status.traffic().bytes_in == data.len() as u64 && data.starts_with(b"SSH-") {
+            let banner = data.split(|byte| byte.is_ascii_control()).next().unwrap_or_default();
+            let banner = records::escape::message(&String::from_utf8_lossy(banner));
+            return self.refuse(format!("this is an SSH server ({banner}): use ssh"));
+        }
         let mut rest = data;
         while !rest.is_empty() {
             if !self.protocol.is_inflating() {

@@ -1,10 +1,10 @@
 //! Settings of a session, from the command line and from commands at the prompt.
 
 use super::emulated_terminal::Emulation;
-use super::encoding::Encoding;
 use net::time::Duration;
 use os::serial::LineSettings;
 use protocols::telnet::EndOfLine;
+use protocols::terminal::encoding::Encoding;
 use protocols::terminal::filter::Policy;
 use protocols::terminal::prediction;
 use std::fmt;
@@ -203,6 +203,8 @@ pub(super) struct LoginSettings {
     pub(super) refuses_compression: bool,
     /// Protocol.
     pub(super) protocol: LoginProtocol,
+    /// User name for NEW-ENVIRON.
+    pub(super) user: Option<String>,
     /// When TLS is used on a connection that starts in plaintext.
     pub(super) tls: TlsUse,
     /// Character set of the remote host.

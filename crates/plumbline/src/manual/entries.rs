@@ -77,8 +77,10 @@ pub(crate) const NETRC: &[ManualEntry] = &[(
     "User names and passwords of FTP servers; a file with passwords must not be readable by others",
 )];
 /// Configuration file of the clients.
-pub(crate) const CONFIGURATION: &[ManualEntry] =
-    &[("~/.config/plumb/config.toml", "Data types and word formats of hosts")];
+pub(crate) const CONFIGURATION: &[ManualEntry] = &[(
+    "~/.config/plumb/config.toml",
+    "Login destinations and options, data types and word formats of hosts",
+)];
 /// Socket of the meters.
 pub(crate) const METERS: &[ManualEntry] = &[(
     "/run/user/UID/plumb/PID.sock",

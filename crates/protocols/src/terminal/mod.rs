@@ -18,6 +18,7 @@ mod cell;
 #[cfg(test)]
 mod differential;
 mod dispatch;
+pub mod encoding;
 pub mod filter;
 mod grid;
 pub mod heath19;

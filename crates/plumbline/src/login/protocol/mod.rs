@@ -9,8 +9,8 @@ use super::session_settings::{LoginProtocol, LoginSettings, Mode, Predict, TlsUs
 use net::Cx;
 use net::time::{Duration, Instant};
 use protocols::telnet::{
-    Command, Decompressor, EndOfLine, Event, InspectionRecord, OptionCode, OptionRow, Side, Telnet,
-    UserSettings,
+    Command, Decompressor, EndOfLine, EnvironmentVariable, Event, InspectionRecord, OptionCode,
+    OptionRow, Side, Telnet, UserSettings,
 };
 use start_tls::StartTls;
 
@@ -321,6 +321,10 @@ fn telnet(settings: &LoginSettings, window: (u16, u16), is_secured: bool) -> Tel
     if let LoginProtocol::ComPort(_) = settings.protocol {
         allowed_options = allowed_options.with(OptionCode::COM_PORT);
     }
+    if settings.user.is_some() {
+        allowed_options = allowed_options.with(OptionCode::NEW_ENVIRON);
+    }
+    let user = settings.user.iter().map(|user| EnvironmentVariable::new("USER", user));
     let mut telnet = Telnet::user(&UserSettings {
         terminal_type: settings.terminal_type.clone(),
         window,
@@ -329,6 +333,7 @@ fn telnet(settings: &LoginSettings, window: (u16, u16), is_secured: bool) -> Tel
         starts_negotiation: settings.starts_negotiation,
         charsets: settings.encoding.charsets(),
         allowed_options,
+        environment: user.collect(),
         ..UserSettings::default()
     });
     telnet.set_inspection(settings.inspects);

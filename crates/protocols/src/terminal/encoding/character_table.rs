@@ -1,5 +1,7 @@
 //! Look-up of a character in the table of a character set, and output of a character as UTF-8.
 
+use alloc::vec::Vec;
+
 /// Appends a character to a UTF-8 text.
 pub(super) fn put(character: char, text: &mut Vec<u8>) {
     text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());

@@ -4,6 +4,7 @@
 
 use super::character_table::{find, put};
 use super::special_key::SpecialKey;
+use alloc::vec::Vec;
 
 /// Glyphs of 0x00 to 0x1a.
 const GLYPHS: &str = "♥├🮇┘┤┐╱╲◢▗◣▝▘🮂▂▖♣┌─┼●▄▎┬┴▌└";
@@ -22,7 +23,7 @@ pub(super) struct Screen {
 
 impl Screen {
     pub(super) fn decode(&mut self, byte: u8, text: &mut Vec<u8>) {
-        if std::mem::take(&mut self.is_escaped) && byte != END_OF_LINE {
+        if core::mem::take(&mut self.is_escaped) && byte != END_OF_LINE {
             let glyph = escaped(byte & 0x7f).or_else(|| character(byte & 0x7f));
             if let Some(glyph) = glyph {
                 self.show(glyph, byte >= 0x80, text);

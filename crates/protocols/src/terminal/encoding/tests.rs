@@ -1,6 +1,7 @@
 //! Tests of the conversion tables: a character decoded from a byte is encoded as that byte.
 
 use super::*;
+use alloc::vec;
 use proptest::prelude::*;
 
 fn decoded(encoding: Encoding, bytes: &[u8]) -> String {

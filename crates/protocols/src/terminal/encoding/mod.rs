@@ -21,12 +21,15 @@ mod tests;
 use character_table::put;
 use special_key::SpecialKey;
 
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::vec::Vec;
+
 /// Character set of a remote host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Encoding {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encoding {
     /// UTF-8.
     #[default]
-    #[value(name = "utf-8")]
     Utf8,
     /// ISO 8859-1.
     Latin1,
@@ -39,8 +42,24 @@ pub(super) enum Encoding {
 }
 
 impl Encoding {
+    /// All character sets, each with its name in arguments and settings.
+    pub const NAMED: [(&str, Self); 5] = [
+        ("utf-8", Self::Utf8),
+        ("latin1", Self::Latin1),
+        ("cp437", Self::Cp437),
+        ("petscii", Self::Petscii),
+        ("atascii", Self::Atascii),
+    ];
+
+    /// Returns the character set with this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::NAMED.into_iter().find(|(known, _)| *known == name).map(|(_, encoding)| encoding)
+    }
+
     /// Returns the names of this character set for Telnet CHARSET; empty if it has none.
-    pub(super) fn charsets(self) -> Vec<String> {
+    #[must_use]
+    pub fn charsets(self) -> Vec<String> {
         let names: &[&str] = match self {
             Self::Utf8 => &["UTF-8", "US-ASCII"],
             Self::Latin1 => &["ISO-8859-1", "US-ASCII"],
@@ -53,7 +72,7 @@ impl Encoding {
 
 /// Converts received bytes to UTF-8.
 #[derive(Clone, Debug)]
-pub(super) struct Decoder {
+pub struct Decoder {
     encoding: Encoding,
     petscii: petscii::Screen,
     atascii: atascii::Screen,
@@ -61,17 +80,19 @@ pub(super) struct Decoder {
 
 impl Decoder {
     /// Creates a decoder for a new session.
-    pub(super) fn new(encoding: Encoding) -> Self {
+    #[must_use]
+    pub fn new(encoding: Encoding) -> Self {
         Self { encoding, petscii: Default::default(), atascii: Default::default() }
     }
 
     /// Returns whether the bytes are UTF-8 already.
-    pub(super) fn is_plain(&self) -> bool {
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
         self.encoding == Encoding::Utf8
     }
 
     /// Appends the converted `bytes` to `text`.
-    pub(super) fn decode(&mut self, bytes: &[u8], text: &mut Vec<u8>) {
+    pub fn decode(&mut self, bytes: &[u8], text: &mut Vec<u8>) {
         for &byte in bytes {
             match self.encoding {
                 Encoding::Utf8 => text.push(byte),
@@ -86,7 +107,7 @@ impl Decoder {
 
 /// Converts typed text to the bytes of the remote host.
 #[derive(Clone, Debug)]
-pub(super) struct Encoder {
+pub struct Encoder {
     encoding: Encoding,
     /// An incomplete character or key sequence.
     pending: Vec<u8>,
@@ -95,21 +116,23 @@ pub(super) struct Encoder {
 
 impl Encoder {
     /// Creates an encoder for a new session.
-    pub(super) fn new(encoding: Encoding) -> Self {
+    #[must_use]
+    pub fn new(encoding: Encoding) -> Self {
         Self { encoding, pending: Vec::new(), has_cr: false }
     }
 
     /// Returns whether UTF-8 is sent unchanged.
-    pub(super) fn is_plain(&self) -> bool {
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
         self.encoding == Encoding::Utf8
     }
 
     /// Appends the bytes for `text` to `bytes`. Invalid UTF-8 is sent unchanged.
-    pub(super) fn encode(&mut self, text: &[u8], bytes: &mut Vec<u8>) {
+    pub fn encode(&mut self, text: &[u8], bytes: &mut Vec<u8>) {
         if self.is_plain() {
             return bytes.extend_from_slice(text);
         }
-        let mut joined = std::mem::take(&mut self.pending);
+        let mut joined = core::mem::take(&mut self.pending);
         joined.extend_from_slice(text);
         let mut rest = joined.as_slice();
         while !rest.is_empty() {
@@ -163,7 +186,7 @@ impl Encoder {
         };
         // The CR and the LF of a line end may be passed in different calls.
         let is_lf_after_cr =
-            key == SpecialKey::Return && std::mem::replace(&mut self.has_cr, false);
+            key == SpecialKey::Return && core::mem::replace(&mut self.has_cr, false);
         if !is_lf_after_cr {
             bytes.push(code);
         }
@@ -191,11 +214,11 @@ enum FirstElement {
 
 fn first_character(text: &[u8]) -> FirstElement {
     let first_bytes = text.get(..4).unwrap_or(text);
-    let valid = match std::str::from_utf8(first_bytes) {
+    let valid = match core::str::from_utf8(first_bytes) {
         Ok(valid) => valid,
         Err(error) if error.valid_up_to() > 0 => {
             let valid = first_bytes.get(..error.valid_up_to()).unwrap_or_default();
-            std::str::from_utf8(valid).unwrap_or_default()
+            core::str::from_utf8(valid).unwrap_or_default()
         }
         Err(error) if error.error_len().is_none() => return FirstElement::Incomplete,
         Err(_) => "",

@@ -7,6 +7,8 @@
 
 use super::character_table::{find, put};
 use super::special_key::SpecialKey;
+use alloc::format;
+use alloc::vec::Vec;
 
 /// Characters of 0xa0 to 0xbf in the set with graphics. In the other set, two of these characters
 /// differ.
