@@ -6,6 +6,7 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
+#[expect(dead_code, reason = "each crate of tests uses its part of the harness")]
 #[path = "login_harness/names.rs"]
 mod names;
 

@@ -58,6 +58,11 @@ impl LoginPrompt {
         self.is_echo_off = !is_on;
     }
 
+    /// Returns whether nothing has been typed at this prompt.
+    pub(super) fn is_unused(&self) -> bool {
+        self.field == Field::Name && self.line.is_empty() && !self.is_too_long
+    }
+
     /// Starts or restarts the prompt: writes the question for the name to `output`.
     pub(super) fn start(&mut self, output: &mut Vec<u8>) {
         let Self { has_cr, is_echo_off, .. } = *self;

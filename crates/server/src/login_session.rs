@@ -9,8 +9,8 @@ mod password_check;
 mod window_size;
 
 use super::are_you_there::AreYouThereLimit;
-use super::login_prompt::LoginPrompt;
-use super::login_server::Service;
+use super::login_prompt::{self, LoginPrompt};
+use super::login_server::{LoginServer, Service};
 use super::program::{self, Client, RunningProgram};
 use super::session_backend::SessionBackend;
 use super::session_end::SessionEnd;
@@ -22,7 +22,9 @@ use os::readiness::{self, Registered, none_as_pending};
 use os::tty::WindowSize;
 use os::utmp::Entry;
 use password_check::CheckResult;
-use protocols::telnet::{Command, Event, OptionCode, OptionSet, ServerSettings, Side};
+use protocols::telnet::{
+    Command, EnvironmentVariable, Event, OptionCode, OptionSet, ServerSettings, Side,
+};
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -76,6 +78,8 @@ pub(super) struct LoginSession {
     /// Whether the client has refused the server's ECHO.
     is_echo_refused: bool,
     terminal_type: Option<String>,
+    /// User name reported by the client before the prompt was shown.
+    user: Option<String>,
     attempts: u32,
     ayt_limit: AreYouThereLimit,
     last_input_at: Instant,
@@ -85,6 +89,12 @@ impl SessionBackend for LoginSession {
     const OPTIONS: OptionSet = ServerSettings::OPTIONS.with(OptionCode::ECHO_ACKNOWLEDGMENT);
 
     type Wakeup = LoginWakeup;
+
+    /// Requests the user name for the prompt of this server. The login program of the system does
+    /// not receive it, because names such as `-f root` have been taken for options.
+    fn requested_variables(server: &LoginServer) -> &'static [&'static str] {
+        if matches!(server.service, Service::Users(_)) { &["USER"] } else { &[] }
+    }
 
     fn advance(&mut self, client: &mut TelnetClient) -> Result<Option<SessionEnd>> {
         self.finish_negotiation(client)?;
@@ -134,6 +144,7 @@ impl SessionBackend for LoginSession {
         match event {
             Event::Data(data) => self.on_data(client, data),
             Event::TerminalType(name) => self.terminal_type = Some(name),
+            Event::Environment(variables) => self.on_environment(client, &variables),
             Event::WindowSize { columns, rows } => self.on_window(columns, rows),
             Event::Command(command) => self.on_command(client, command),
             Event::Option { side: Side::Local, option, enabled } => {
@@ -193,6 +204,7 @@ impl LoginSession {
             window: DEFAULT_WINDOW,
             is_echo_refused: false,
             terminal_type: None,
+            user: None,
             attempts: 0,
             ayt_limit: AreYouThereLimit::new(),
             last_input_at: Instant::now(),
@@ -300,9 +312,33 @@ impl LoginSession {
         prompt.start(&mut output);
         client.queue_output(&output);
         self.stage = Stage::LoginPrompt(prompt);
+        if let Some(user) = self.user.take() {
+            self.enter_user(client, &user);
+        }
         // Process input that arrived during option negotiation.
         let typed_input = std::mem::take(&mut client.typed_input);
         self.process_input(client, &typed_input);
+    }
+
+    fn on_environment(&mut self, client: &mut TelnetClient, variables: &[EnvironmentVariable]) {
+        let user = variables.iter().find(|variable| variable.name == "USER");
+        let Some(user) = user.and_then(|user| user.value.clone()) else { return };
+        match &self.stage {
+            Stage::Negotiating => self.user = Some(user),
+            Stage::LoginPrompt(prompt) if self.attempts == 0 && prompt.is_unused() => {
+                self.enter_user(client, &user);
+            }
+            _ => {}
+        }
+    }
+
+    /// Enters the user name that the client has reported at the prompt, as if it were typed. A name
+    /// that is not valid is ignored.
+    fn enter_user(&mut self, client: &mut TelnetClient, user: &str) {
+        if login_prompt::parse_name(user.as_bytes()).is_some() {
+            self.process_input(client, user.as_bytes());
+            self.process_input(client, b"\r");
+        }
     }
 
     fn on_data(&mut self, client: &mut TelnetClient, data: &[u8]) {
@@ -471,7 +507,7 @@ mod tests {
         let login_state = LoginState::prepare(loader.login().unwrap(), &flags).unwrap();
         let server = LoginServer::open(login_state, &MeterRegistry::new("test")).unwrap();
         let peer = SocketAddr::from(([127, 0, 0, 1], 1));
-        TelnetClient::new(peer, Rc::new(server), StartTls::Off, LoginSession::OPTIONS)
+        TelnetClient::new(peer, Rc::new(server), StartTls::Off, LoginSession::OPTIONS, &[])
     }
 
     #[test]
@@ -483,6 +519,38 @@ mod tests {
         }
         let output = String::from_utf8_lossy(client.telnet.output()).into_owned();
         assert_eq!(output.matches("[plumb: yes]").count(), 4);
+    }
+
+    /// Returns the text that the client receives after the start of a prompt, if the client
+    /// reports this user name.
+    fn prompt_for(user: &str, is_early: bool, typed: &[u8]) -> String {
+        let mut session = LoginSession::new();
+        let mut client = client_with_idle_timeout(None);
+        let report = || Event::Environment(vec![EnvironmentVariable::new("USER", user)]);
+        if is_early {
+            session.on_event(&mut client, report());
+        }
+        session.start_prompt(&mut client, LoginPrompt::default());
+        session.on_event(&mut client, Event::Data(typed));
+        if !is_early {
+            session.on_event(&mut client, report());
+        }
+        String::from_utf8_lossy(client.telnet.output()).into_owned()
+    }
+
+    #[test]
+    fn a_reported_user_name_is_entered_at_an_unused_prompt() {
+        for is_early in [true, false] {
+            assert_eq!(prompt_for("ann", is_early, b""), "login: ann\r\nPassword: ");
+        }
+        assert_eq!(prompt_for("ann", false, b"b"), "login: b");
+    }
+
+    #[test]
+    fn an_invalid_user_name_is_not_entered() {
+        for user in ["-f root", "-froot", "", "a\rb", "a b"] {
+            assert_eq!(prompt_for(user, true, b""), "login: ", "{user:?}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Back end of a Telnet session: a login with its program, or a serial console.
 
+use super::login_server::LoginServer;
 use super::session_end::SessionEnd;
 use super::telnet_client::TelnetClient;
 use anyhow::Result;
@@ -10,6 +11,11 @@ use tokio::time::Instant;
 pub(super) trait SessionBackend {
     /// Telnet options of the session, except START_TLS.
     const OPTIONS: OptionSet;
+
+    /// Returns the variables of the client's environment that the session requests (RFC 1572).
+    fn requested_variables(_server: &LoginServer) -> &'static [&'static str] {
+        &[]
+    }
 
     /// Event that the back end waits for.
     type Wakeup;

@@ -64,12 +64,16 @@ impl TelnetClient {
         server: Rc<LoginServer>,
         start_tls: StartTls,
         options: OptionSet,
+        variables: &[&str],
     ) -> Self {
+        let options =
+            if variables.is_empty() { options } else { options.with(OptionCode::NEW_ENVIRON) };
         let settings = ServerSettings {
             allowed_options: match start_tls {
                 StartTls::Off => options,
                 StartTls::Offered | StartTls::Required => options.with(OptionCode::START_TLS),
             },
+            environment: variables.iter().map(|name| (*name).to_owned()).collect(),
             newline_to_cr: true,
             output_limit_bytes: 2 * OUTPUT_MAX_LEN,
             ..ServerSettings::default()

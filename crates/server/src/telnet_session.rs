@@ -69,7 +69,8 @@ impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
         start_tls: StartTls,
         backend: B,
     ) -> Self {
-        let client = TelnetClient::new(peer, server, start_tls, B::OPTIONS);
+        let variables = B::requested_variables(&server);
+        let client = TelnetClient::new(peer, server, start_tls, B::OPTIONS, variables);
         Self {
             stream,
             client,

@@ -285,7 +285,7 @@ fn a_session_waits_for_a_client_that_empties_the_send_queue_slowly() {
 #[test]
 fn accepted_output_extends_the_time_for_the_last_output_up_to_a_limit() {
     let peer = SocketAddr::from(([127, 0, 0, 1], 1));
-    let mut client = TelnetClient::new(peer, login_server(), StartTls::Off, OptionSet::NONE);
+    let mut client = TelnetClient::new(peer, login_server(), StartTls::Off, OptionSet::NONE, &[]);
     let ended_at = Instant::now();
     let seconds_left = |client: &TelnetClient| {
         (client.last_output_deadline(ended_at, Duration::from_secs(3)) - ended_at).as_secs()

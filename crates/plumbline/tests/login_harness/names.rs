@@ -25,10 +25,23 @@ impl Names {
     /// action, even if a shell runs the tests in the background and ignores SIGINT for them (POSIX,
     /// 2.11).
     pub(crate) fn plumb(&self, arguments: &[&str]) -> Command {
+        let mut command = self.run(env!("CARGO_BIN_EXE_plumb"));
+        command.args(arguments);
+        command
+    }
+
+    /// Returns a command that runs `script` in a shell with this directory as /etc.
+    pub(crate) fn shell(&self, script: &str) -> Command {
+        let mut command = self.run("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    fn run(&self, program: &str) -> Command {
         let mut command = Command::new("unshare");
         let script = "mount --bind \"$0\" /etc && exec \"$@\"";
         command.args(["--mount", "env", "--default-signal=INT", "sh", "-c", script]).arg(&self.0);
-        command.arg(env!("CARGO_BIN_EXE_plumb")).args(arguments).env("TERM", "dumb");
+        command.arg(program).env("TERM", "dumb");
         command
     }
 }

@@ -389,7 +389,7 @@ mod tests {
         let server = LoginServer::open(login_state, &MeterRegistry::new("test")).unwrap();
         let peer = SocketAddr::from(([127, 0, 0, 1], 1));
         let options = ConsoleSession::OPTIONS;
-        let client = TelnetClient::new(peer, Rc::new(server), start_tls, options);
+        let client = TelnetClient::new(peer, Rc::new(server), start_tls, options, &[]);
         (ConsoleSession::new(Rc::new(SerialConsole::new(settings))), client)
     }
 

@@ -1,0 +1,215 @@
+//! Runs the commands of docs/coming-from.md, and compares exit code and output with the page.
+//!
+//! The commands run in a network namespace with the servers that the page describes. The names of
+//! the page have addresses of this namespace, and `/dev/ttyUSB0` is a pseudo-terminal.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
+
+#[expect(dead_code, reason = "each crate of tests uses its part of the harness")]
+mod ftp_harness;
+#[expect(dead_code, reason = "each crate of tests uses its part of the harness")]
+mod login_harness;
+
+use ftp_harness::TestDirectories;
+use login_harness::names::Names;
+use login_harness::serve_process::ServeProcess;
+use login_harness::{TerminalUser, in_configured_network};
+use os::clock::Monotonic;
+use os::pty::Pty;
+use os::readiness::{self, PollFd, PollFlags};
+use os::tty::WindowSize;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::panic::{self, AssertUnwindSafe};
+use std::process::Stdio;
+use std::thread;
+
+const PAGE: &str = include_str!("../../../docs/coming-from.md");
+/// Text that the serial device prints after each line end or other key that it receives.
+const DEVICE_OUTPUT: &[u8] = b"line one\r\n";
+const HOSTS: &str = "127.0.0.1 host\n::1 host\n127.0.0.1 localhost\n";
+
+/// A row of the page.
+#[derive(Debug)]
+struct Row {
+    command: String,
+    /// Keys typed when the session is open, in caret notation.
+    keys: String,
+    /// Exit code; `None` if the session continues.
+    exit_code: Option<i32>,
+    output: String,
+}
+
+/// Returns the rows of the tables of the page.
+fn rows() -> Vec<Row> {
+    let lines = PAGE.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| known"));
+    lines
+        .map(|line| {
+            let line = line.replace("\\|", "\u{1}");
+            let cells: Vec<String> =
+                line.split('|').map(|cell| cell.trim().replace('\u{1}', "|")).collect();
+            let [_, _, command, exit_code, output, _] = cells.try_into().unwrap();
+            let code = |cell: &str, number: usize| {
+                cell.split('`').nth(2 * number + 1).unwrap_or_default().to_owned()
+            };
+            // Other text in a cell is for the reader.
+            let keys =
+                if command.contains("`, then `") { code(&command, 1) } else { String::new() };
+            let output = code(&output, 0);
+            Row { command: code(&command, 0), keys, exit_code: exit_code.parse().ok(), output }
+        })
+        .collect()
+}
+
+/// The servers of the page.
+struct Servers {
+    directories: TestDirectories,
+    names: Names,
+    line: String,
+    _programs: Vec<ServeProcess>,
+}
+
+impl Servers {
+    fn start() -> Self {
+        let directories = TestDirectories::new();
+        let line = directories.local_path("ttyUSB0").display().to_string();
+        for number in 0..2 {
+            let pty = Pty::open(WindowSize { rows: 24, columns: 80 }).unwrap();
+            let name = if number == 0 { line.clone() } else { format!("{line}.served") };
+            std::os::unix::fs::symlink(pty.path(), name).unwrap();
+            thread::spawn(move || run_device(&pty));
+        }
+        write_files(&directories, &line);
+        serve_tcp("127.0.0.1:7", |mut client| {
+            let mut bytes = [0; 100];
+            while let Ok(count @ 1..) = client.read(&mut bytes) {
+                client.write_all(&bytes[..count]).unwrap();
+            }
+        });
+        serve_tcp("127.0.0.1:22", |mut client| {
+            _ = client.write_all(b"SSH-2.0-OpenSSH_9.2p1\r\n");
+            _ = client.read(&mut [0; 100]);
+        });
+        let users = ServeProcess::users("ann", "secret", "exec = [\"/bin/cat\"]");
+        let listen = ["--listen", "127.0.0.1:23", "--listen", "[::1]:23"];
+        let tls = ["--listen-tls", "127.0.0.1:992", "--users", &users];
+        let served_line = format!("{line}.served");
+        let programs = vec![
+            ServeProcess::start_with(&[&listen[..], &tls].concat()),
+            ServeProcess::start_with(&[
+                "--listen",
+                "127.0.0.1:2323",
+                "--exec",
+                "env",
+                "PS1=ready:",
+                "/bin/sh",
+            ]),
+            ServeProcess::start_with(&["--console", &served_line, "--listen", "127.0.0.1:2217"]),
+        ];
+        let names = Names::new("coming-from", HOSTS, "");
+        Self { directories, names, line, _programs: programs }
+    }
+
+    /// Runs the command of a row, and checks its exit code and its output.
+    fn check(&self, row: &Row) {
+        let program = std::path::Path::new(env!("CARGO_BIN_EXE_plumb"));
+        let path = std::env::var("PATH").unwrap();
+        let path = format!("{}:{path}", program.parent().unwrap().display());
+        let mut command = self.names.shell(&row.command.replace("/dev/ttyUSB0", &self.line));
+        command.env("PATH", path).env("HOME", self.directories.local_path(""));
+        command.env_remove("XDG_CONFIG_HOME").env_remove("XDG_STATE_HOME");
+        command.current_dir(self.directories.local_path(""));
+        let Some(exit_code) = row.exit_code else {
+            let mut user = TerminalUser::run(command);
+            if !row.keys.is_empty() {
+                user.wait_for_text(if row.keys.starts_with('^') {
+                    "write access"
+                } else {
+                    "ready:"
+                });
+                user.type_keys(&typed(&row.keys));
+            }
+            return user.wait_for_text(&row.output);
+        };
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        assert_eq!(output.status.code(), Some(exit_code), "{text}");
+        assert!(text.contains(&row.output), "{text}");
+    }
+}
+
+/// Converts caret notation to control characters.
+fn typed(keys: &str) -> String {
+    let mut typed = String::new();
+    let mut letters = keys.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '^' => typed.push(char::from(letters.next().unwrap() as u8 & 0x1f)),
+            letter => typed.push(letter),
+        }
+    }
+    typed
+}
+
+/// Answers every received byte with a line of text.
+fn run_device(pty: &Pty) {
+    let mut bytes = [0; 64];
+    loop {
+        match pty.read(&mut bytes) {
+            Ok(Some(_)) => _ = pty.write(DEVICE_OUTPUT),
+            Ok(None) => {
+                let mut readable = [PollFd::new(pty, PollFlags::IN)];
+                readiness::wait(&mut readable, &Monotonic::start(), None).unwrap();
+            }
+            Err(_) => return,
+        }
+    }
+}
+
+fn write_files(directories: &TestDirectories, line: &str) {
+    let write = |name: &str, text: &str| {
+        let path = directories.local_path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    let router = "[host.router]\ntarget = \"telnet://host:2217\"\n";
+    write(".config/plumb/config.toml", router);
+    write("commands", "send \"echo \\$((6*7))\\r\"\nexpect /42/\nexit 0\n");
+    let console = |number: u16| {
+        format!("[[console]]\ndevice = \"{line}\"\nlisten = [\"127.0.0.1:{number}\"]\n")
+    };
+    write("consoles.toml", &format!("{}{}", console(2218), console(2219)));
+    write("wrong.toml", "[[console]]\ndevise = \"/dev/ttyUSB0\"\n");
+}
+
+/// Accepts connections at `address`, each in a thread of its own.
+fn serve_tcp(address: &str, serve: fn(std::net::TcpStream)) {
+    let listener = TcpListener::bind(address).unwrap();
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            thread::spawn(move || serve(client.unwrap()));
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn every_command_of_the_page_prints_what_the_page_says() {
+    in_configured_network(&[&["link", "set", "lo", "up"]], || {
+        let servers = Servers::start();
+        let rows = rows();
+        assert!(rows.len() >= 59, "{}", rows.len());
+        let mut failures = Vec::new();
+        for row in &rows {
+            let check = AssertUnwindSafe(|| servers.check(row));
+            if let Err(reason) = panic::catch_unwind(check) {
+                let reason = reason.downcast::<String>().unwrap_or_default();
+                failures.push(format!("{row:?}\n{reason}"));
+            }
+        }
+        let count = failures.len();
+        assert!(failures.is_empty(), "{count} of {}:\n{}", rows.len(), failures.join("\n"));
+    });
+}
