@@ -146,10 +146,13 @@ fn random_up_to(limit: u64, rng: &mut Rng) -> u64 {
 
 fn schedule(recording: &str, conditions: &Conditions, rng: &mut Rng) -> Schedule {
     let (greeting, exchanges) = exchanges(recording);
-    let mut sent: Vec<(u64, Vec<u8>, Option<usize>)> =
-        vec![(0, [OFFERS, &greeting].concat(), None)];
+    let mut downlink = Path { conditions, last: 0 };
+    // Keys that are typed before the offer of ECHO are echoed locally (RFC 857), also passwords.
+    let greeted_at_ms = downlink.deliver_at(0, rng);
+    let mut arrivals = vec![(greeted_at_ms, [OFFERS, &greeting].concat())];
+    let mut sent: Vec<(u64, Vec<u8>, usize)> = Vec::new();
     let mut uplink = Path { conditions, last: 0 };
-    let mut typed_at_ms = 3 * conditions.one_way_ms;
+    let mut typed_at_ms = greeted_at_ms + 2 * conditions.one_way_ms;
     let mut position = 0;
     let mut written_at_ms = 0;
     let mut keys = Vec::new();
@@ -159,18 +162,16 @@ fn schedule(recording: &str, conditions: &Conditions, rng: &mut Rng) -> Schedule
         let read = uplink.deliver_at(typed_at_ms, rng);
         written_at_ms =
             (read + random_up_to(conditions.program_delay_max_ms, rng)).max(written_at_ms);
-        sent.push((written_at_ms, exchange.output, Some(number)));
+        sent.push((written_at_ms, exchange.output, number));
         position += exchange.key.len() as u64;
         if conditions.acknowledges {
-            sent.push((read + SETTLING_MS, acknowledgment(position), Some(number)));
+            sent.push((read + SETTLING_MS, acknowledgment(position), number));
         }
     }
     sent.sort_by_key(|(at, ..)| *at);
-    let mut downlink = Path { conditions, last: 0 };
-    let mut arrivals = Vec::new();
     for (at, bytes, number) in sent {
         let at = downlink.deliver_at(at, rng);
-        if let Some((_, answered_ms)) = number.and_then(|number| keys.get_mut(number)) {
+        if let Some((_, answered_ms)) = keys.get_mut(number) {
             *answered_ms = at.max(*answered_ms);
         }
         arrivals.push((at, bytes));
