@@ -106,6 +106,12 @@ impl AddressFamilies {
     }
 }
 
+/// Beginning of the standard library's message for a failed lookup.
+const LOOKUP_PREFIX: &str = "failed to lookup address information: ";
+/// Message of the C library for EAI_AGAIN (RFC 3493 §6.1). The standard library does not return the
+/// code.
+const NO_NAME_SERVER: &str = "Temporary failure in name resolution";
+
 /// Reason why a target has no usable address.
 #[derive(Debug)]
 pub enum NoAddress {
@@ -134,7 +140,17 @@ impl fmt::Display for NoAddress {
         match self {
             Self::Interrupted => f.write_str("interrupted before the connection was established"),
             Self::Unknown { host, error } => {
-                write!(f, "cannot resolve '{}': check its spelling: {error}", host.escape_debug())
+                let host = host.escape_debug();
+                let error = error.to_string();
+                let reason = error.strip_prefix(LOOKUP_PREFIX).unwrap_or(&error);
+                if reason == NO_NAME_SERVER {
+                    return write!(
+                        f,
+                        "cannot resolve '{host}': no name server answers; check the network and \
+                         /etc/resolv.conf"
+                    );
+                }
+                write!(f, "cannot resolve '{host}': {reason}; check its spelling")
             }
             Self::OtherFamily { host, is_ipv6_wanted, is_route_ipv4_only } => {
                 let family = if *is_ipv6_wanted { "IPv6" } else { "IPv4" };
@@ -249,6 +265,17 @@ mod tests {
         assert_eq!(hint("fd99::2:beef"), None);
         assert_eq!(hint("fd99::2"), None);
         assert_eq!(hint("host"), None);
+    }
+
+    #[test]
+    fn an_unreachable_name_server_is_not_reported_as_a_spelling_error() {
+        let message = |reason: &str| {
+            let error = io::Error::other(format!("{LOOKUP_PREFIX}{reason}"));
+            NoAddress::Unknown { host: "host".to_owned(), error }.to_string()
+        };
+        assert!(message(NO_NAME_SERVER).contains("no name server answers"));
+        let unknown = message("Name or service not known");
+        assert_eq!(unknown, "cannot resolve 'host': Name or service not known; check its spelling");
     }
 
     /// Resolves addresses on a machine with sufficient resources.

@@ -230,6 +230,8 @@ impl Connector<'_> {
                 }
             };
         if self.is_verbose {
+            let tried: Vec<_> = addresses.iter().map(|address| address.ip().to_string()).collect();
+            say(&format!("Trying {}...", tried.join(", ")));
             let target = target.clone();
             let via = arguments.via.clone();
             login.set_greeting(Box::new(move |address| {
@@ -345,11 +347,11 @@ impl Connector<'_> {
     }
 }
 
-/// Returns a description of the target and the route, such as `host port 23 via plumb's own TCP/IP
-/// on tun:plumb0`.
+/// Returns a description of the target, and of the route if it is not the kernel's TCP/IP, such as
+/// `host port 23 via plumb's own TCP/IP on tun:plumb0`.
 fn describe(target: &HostTarget, via: &Route) -> String {
     match via {
-        Route::Kernel => format!("{target} via the kernel's TCP/IP"),
+        Route::Kernel => target.to_string(),
         Route::Tun { .. } | Route::Segment(_) | Route::Serial { .. } => {
             format!("{target} via plumb's own TCP/IP on {via}")
         }
