@@ -33,6 +33,8 @@ const SESSIONS_PER_SOURCE_MAX: usize = 1_000;
 /// Default limit of the bytes that one command of an anonymous user may hash: a few seconds of CPU
 /// time.
 const ANONYMOUS_HASH_MAX_BYTES: u64 = 4 << 30;
+/// Maximum number of seconds of a setting: 34 years. Later times may exceed the range of the clock.
+const SECONDS_MAX: u64 = 1 << 30;
 /// Time in seconds for transfers to finish when the server ends.
 const STOP_GRACE_S: u64 = 1;
 /// Default limits of partial uploads for each root. A day is enough to resume an interrupted
@@ -177,7 +179,9 @@ impl FtpSettings {
             engine: engine(&table),
             passive_ports: passive_ports.unwrap_or_else(Ports::any),
             passive_address: table.passive_address,
-            grace_period: StdDuration::from_secs(table.stop_grace_s.unwrap_or(STOP_GRACE_S)),
+            grace_period: StdDuration::from_secs(
+                table.stop_grace_s.unwrap_or(STOP_GRACE_S).min(SECONDS_MAX),
+            ),
             bytes_per_second_max: table.bytes_per_second_max.filter(|rate| *rate > 0),
             file_max_bytes: table.file_max_bytes.unwrap_or(u64::MAX),
             anonymous_hash_max_bytes: table
@@ -190,7 +194,9 @@ impl FtpSettings {
                     table.partial_uploads_max_age_s.unwrap_or(PARTIAL_UPLOADS_MAX_AGE_S),
                 ),
             },
-            recount_interval: StdDuration::from_secs(table.recount_s.unwrap_or(RECOUNT_S).max(1)),
+            recount_interval: StdDuration::from_secs(
+                table.recount_s.unwrap_or(RECOUNT_S).clamp(1, SECONDS_MAX),
+            ),
             rules: shared.extend(admission_rules(table)),
         })
     }
@@ -353,7 +359,7 @@ fn admission_rules(table: FtpTable) -> Rules {
 fn engine(table: &FtpTable) -> ServerSettings {
     let defaults = ServerSettings::default();
     let seconds = |configured: Option<u64>, default| {
-        configured.map_or(default, |seconds| Duration::from_secs(seconds.clamp(1, 1 << 30)))
+        configured.map_or(default, |seconds| Duration::from_secs(seconds.clamp(1, SECONDS_MAX)))
     };
     ServerSettings {
         greeting: table.greeting.clone().unwrap_or(defaults.greeting),
@@ -396,6 +402,16 @@ mod tests {
         assert_eq!(settings.site.access, Access::everywhere(Rights::READ_ONLY));
         assert_eq!(settings.tls, Protection::Offered);
         assert!(settings.requires_session_reuse && settings.partials.count_max > 0);
+    }
+
+    #[test]
+    fn a_deadline_after_the_longest_setting_is_within_the_range_of_the_clock() {
+        let text = format!("root = \"/srv\"\nstop-grace-s = {0}\nrecount-s = {0}\n", i64::MAX);
+        let settings = complete(&text, &FtpFlags::default()).unwrap();
+        let now = tokio::time::Instant::now();
+        for time in [settings.grace_period, settings.recount_interval] {
+            assert!(now.checked_add(time).is_some());
+        }
     }
 
     #[test]
