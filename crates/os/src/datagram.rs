@@ -87,6 +87,21 @@ impl DatagramSocket {
             sockopt::set_ipv6_v6only(&fd, true)?;
         }
         rustix::net::bind(&fd, &local)?;
+        Self::of_bound(fd, is_ipv4)
+    }
+
+    /// Uses a socket that another process has bound, such as a service manager.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `getsockname(2)`, `fcntl(2)` or `setsockopt(2)`.
+    pub fn from_bound(fd: OwnedFd) -> io::Result<Self> {
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        let local = SocketAddr::try_from(rustix::net::getsockname(&fd)?)?;
+        Self::of_bound(fd, local.is_ipv4())
+    }
+
+    fn of_bound(fd: OwnedFd, is_ipv4: bool) -> io::Result<Self> {
         let socket = Self { fd, is_ipv4, can_segment: AtomicBool::new(true) };
         let (level, name) = select_by_family(
             is_ipv4,

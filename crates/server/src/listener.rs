@@ -5,6 +5,7 @@
 //! connection in a task of its own. The loop logs refusals and failed accepts.
 
 use super::admission::AdmissionRefusal;
+use super::inherited_sockets;
 use super::log::ServeEvent;
 use anyhow::{Context, Result};
 use carrier::TcpConnection;
@@ -102,6 +103,11 @@ impl ServerListener {
     }
 
     fn open_kernel(address: SocketAddr) -> Result<Self> {
+        let inherited = inherited_sockets::take_listener(address);
+        let inherited = inherited.map_err(|error| listen_error(address, error))?;
+        if let Some(listener) = inherited {
+            return Ok(Self::Kernel(listener));
+        }
         let socket = match address {
             SocketAddr::V4(_) => TcpSocket::new_v4(),
             SocketAddr::V6(_) => TcpSocket::new_v6(),

@@ -59,6 +59,10 @@ pub(super) enum ServeEvent<'a> {
     NotReloaded { why: String },
     /// Lines were dropped because the log was not read.
     LinesDropped { count: u64 },
+    /// A socket of the service manager is not in the configuration.
+    UnusedSocket { at: SocketAddr },
+    /// The service manager cannot be notified.
+    NotNotified { why: String },
     /// The server shuts down.
     Closing { sessions: usize },
 }
@@ -101,6 +105,10 @@ impl std::fmt::Display for ServeEvent<'_> {
             Self::LinesDropped { count } => {
                 write!(f, "{count} log lines dropped: the log was not read fast enough")
             }
+            Self::UnusedSocket { at } => {
+                write!(f, "inherited socket {at} closed: it is not an address of the configuration")
+            }
+            Self::NotNotified { why } => write!(f, "cannot notify the service manager: {why}"),
             Self::Closing { sessions: 0 } => f.write_str("shutting down"),
             Self::Closing { sessions } => write!(f, "shutting down, open sessions: {sessions}"),
         }
@@ -218,8 +226,10 @@ mod tests {
             ServeEvent::LinesDropped { count: 1 },
             ServeEvent::Closing { sessions: 1 },
             ServeEvent::AcceptFailed { at: text(), why: text() },
+            ServeEvent::UnusedSocket { at: from },
+            ServeEvent::NotNotified { why: text() },
         ];
-        assert_lines_are_harmless(&events, 20, |event| match event {
+        assert_lines_are_harmless(&events, 22, |event| match event {
             ServeEvent::Listening { .. } => 0,
             ServeEvent::Certificate { .. } => 1,
             ServeEvent::Connected { .. } => 2,
@@ -240,6 +250,8 @@ mod tests {
             ServeEvent::NotReloaded { .. } => 17,
             ServeEvent::LinesDropped { .. } => 18,
             ServeEvent::AcceptFailed { .. } => 19,
+            ServeEvent::UnusedSocket { .. } => 20,
+            ServeEvent::NotNotified { .. } => 21,
         });
     }
 

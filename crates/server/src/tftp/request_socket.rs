@@ -4,6 +4,7 @@ use super::request::{self, Decision};
 use super::running_transfer::RunningTransfer;
 use super::tftp_log::TftpEvent;
 use super::tftp_server::TftpServer;
+use crate::inherited_sockets;
 use crate::listener::listen_error;
 use anyhow::{Context, Result};
 use os::datagram::{DatagramSocket, Inbox, Received};
@@ -33,7 +34,13 @@ impl RequestSocket {
     ///
     /// Returns an error that names the address and the reason if the socket cannot be bound.
     pub(super) fn open(address: SocketAddr) -> Result<Self> {
-        let result = DatagramSocket::bind(address).and_then(|socket| {
+        let inherited = inherited_sockets::take_datagram_socket(address);
+        let socket = match inherited {
+            Ok(Some(socket)) => Ok(socket),
+            Ok(None) => DatagramSocket::bind(address),
+            Err(error) => Err(error),
+        };
+        let result = socket.and_then(|socket| {
             socket.report_destinations()?;
             readiness::register(socket, Interest::READABLE | Interest::ERROR)
         });
