@@ -63,7 +63,7 @@ ls -l /var/lib/plumb
 
 step 'upgrade over itself'
 systemctl enable plumb-serve.service
-sed -i 's/^#greeting = .*/greeting = "changed by the operator"/' "$config"
+sed -i '0,/^#greeting = .*/s//greeting = "changed by the operator"/' "$config"
 dpkg -i --force-confdef --force-confold /next.deb
 grep -q '^greeting = "changed by the operator"' "$config" || fail 'the changed conffile was replaced'
 grep -q 'A line of the new version' "$config.dpkg-dist" || fail 'no new version of the conffile'
