@@ -8,10 +8,10 @@ use std::fs;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use test_support::ProgramLog;
+use test_support::{ProgramLog, poll_until_timeout};
 
 /// Moves descriptors 0 and 1 to 3 and 4, and sets `LISTEN_PID`, as systemd does.
 const INHERIT: &str = r#"exec 3<&0 4<&1 0</dev/null 1>/dev/null
@@ -116,4 +116,55 @@ fn an_inherited_socket_that_the_configuration_lacks_is_closed_and_logged() {
     drop(command);
     log.wait_for(&format!("inherited socket {unused} closed: it is not an address of the"));
     assert!(TcpStream::connect(unused).is_err());
+}
+
+#[test]
+#[ignore = "runs a server; ./x test"]
+fn a_log_file_has_times_and_sessions_and_is_opened_again_on_sighup() {
+    let directory = Directory::new("log-file");
+    let path = directory.configuration("[ftp]\nroot = \"ROOT\"\nlisten = [\"127.0.0.1:0\"]\n");
+    let log_file = directory.0.join("log");
+    let renamed = directory.0.join("log.1");
+    let mut command = plumb();
+    command.args(["serve", "--config"]).arg(path).arg("--log-file").arg(&log_file);
+    let (mut program, log) = directory.start(&mut command);
+    let line = wait_for_line(&log_file, "serving FTP at ");
+    let address = line.split("serving FTP at ").nth(1).unwrap().split(", ").next().unwrap();
+    let get = || {
+        let url = format!("ftp://{address}/greeting");
+        assert!(plumb().args(["get", "-q", "--no-record", &url, "-"]).status().unwrap().success());
+    };
+    get();
+    let moved = wait_for_line(&log_file, "download of '/greeting': 5 bytes");
+    assert!(moved.contains("Z plumb: [1] 127.0.0.1:"), "{moved}");
+    wait_for_line(&log_file, "[1] 127.0.0.1");
+    fs::rename(&log_file, &renamed).unwrap();
+    program.signal(Signal::HUP).unwrap();
+    wait_for_line(&log_file, "configuration reloaded");
+    get();
+    wait_for_line(&log_file, "[2] 127.0.0.1");
+    assert!(!fs::read_to_string(renamed).unwrap().contains("[2]"));
+    assert_eq!(log.lines(), Vec::<String>::new());
+}
+
+#[test]
+#[ignore = "runs a server; ./x test"]
+fn lines_of_the_journal_have_a_level_and_no_time() {
+    let directory = Directory::new("journal");
+    let path = directory.configuration("[ftp]\nroot = \"ROOT\"\nlisten = [\"127.0.0.1:0\"]\n");
+    // The shell sets the device and the inode of its standard error, as systemd does.
+    let script = "JOURNAL_STREAM=$(stat -L -c %d:%i /dev/stderr) exec \"$@\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_plumb"), "serve", "--config"]).arg(path);
+    let (_program, log) = directory.start(&mut command);
+    let line = log.wait_for("serving FTP at ");
+    assert!(line.starts_with("<5>serving FTP at 127.0.0.1:"), "{line}");
+}
+
+/// Waits for a line of the file `path` that contains `text`, and returns it.
+fn wait_for_line(path: &Path, text: &str) -> String {
+    poll_until_timeout(|| {
+        let lines = fs::read_to_string(path).ok()?;
+        lines.lines().find(|line| line.contains(text)).map(str::to_owned)
+    })
 }

@@ -3,6 +3,7 @@
 use super::configuration_loader::ConfigurationLoader;
 use super::flags::Flags;
 use super::inherited_sockets;
+use super::log_output;
 use super::login_server::LoginState;
 use super::transfer_log::TransferLog;
 use super::{ftp, metrics, tftp};
@@ -35,6 +36,10 @@ pub fn prepare(flags: &Flags) -> Result<Prepared> {
     inherited_sockets::receive().context("cannot use the sockets of the service manager")?;
     carrier::check_host_supported(&flags.via)?;
     let loader = ConfigurationLoader::open(flags)?;
+    if let Some(path) = &flags.log_file {
+        let failure = || format!("cannot open log file {}", path.display());
+        log_output::open_file(path).with_context(failure)?;
+    }
     let ftp = loader.ftp()?;
     let tftp = loader.tftp()?;
     let log = flags.log();

@@ -4,6 +4,7 @@ use super::configuration_loader::ConfigurationLoader;
 use super::flags::Flags;
 use super::inherited_sockets;
 use super::log::{Log, ServeEvent};
+use super::log_output;
 use super::login_listeners::listen;
 use super::login_server::{LoginServer, LoginState};
 use super::metrics;
@@ -201,6 +202,7 @@ async fn run_servers(
 /// time.
 fn reload(flags: &Flags, served: &Served, log: Log) {
     notify(ServiceState::Reloading, log);
+    log_output::reopen_file();
     let load = || ConfigurationLoader::open(flags);
     if let Some(ftp) = &served.ftp {
         let settings = load().and_then(|loader| loader.ftp());

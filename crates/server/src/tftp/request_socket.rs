@@ -6,6 +6,7 @@ use super::tftp_log::TftpEvent;
 use super::tftp_server::TftpServer;
 use crate::inherited_sockets;
 use crate::listener::listen_error;
+use crate::session_id::SessionId;
 use anyhow::{Context, Result};
 use os::datagram::{DatagramSocket, Inbox, Received};
 use os::host::Host;
@@ -167,7 +168,8 @@ fn handle_datagram(server: &Rc<TftpServer>, received: &Received<'_>) {
             server.transfers.borrow_mut().insert(from, Rc::clone(&running));
             let server = Rc::clone(server);
             let local_address = received.to;
-            tokio::task::spawn_local(async move {
+            let session = SessionId::next();
+            tokio::task::spawn_local(session.scope(async move {
                 request::serve(&server, from, local_address, &request, file, &running).await;
                 if !running.is_displaced.get() {
                     server.admission.borrow_mut().release(from.ip());
@@ -176,7 +178,7 @@ fn handle_datagram(server: &Rc<TftpServer>, received: &Received<'_>) {
                 if transfers.get(&from).is_some_and(|current| Rc::ptr_eq(current, &running)) {
                     transfers.remove(&from);
                 }
-            });
+            }));
         }
     }
 }
