@@ -87,6 +87,21 @@ impl DatagramSocket {
             sockopt::set_ipv6_v6only(&fd, true)?;
         }
         rustix::net::bind(&fd, &local)?;
+        Self::of_bound(fd, is_ipv4)
+    }
+
+    /// Uses a socket that another process has bound, such as a service manager.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `getsockname(2)`, `fcntl(2)` or `setsockopt(2)`.
+    pub fn from_bound(fd: OwnedFd) -> io::Result<Self> {
+        rustix::io::ioctl_fionbio(&fd, true)?;
+        let local = SocketAddr::try_from(rustix::net::getsockname(&fd)?)?;
+        Self::of_bound(fd, local.is_ipv4())
+    }
+
+    fn of_bound(fd: OwnedFd, is_ipv4: bool) -> io::Result<Self> {
         let socket = Self { fd, is_ipv4, can_segment: AtomicBool::new(true) };
         let (level, name) = select_by_family(
             is_ipv4,
@@ -277,7 +292,7 @@ impl DatagramSocket {
             message.msg_hdr.msg_iov = part;
             message.msg_hdr.msg_iovlen = 1;
             message.msg_hdr.msg_control = control.0.as_mut_ptr().cast();
-            message.msg_hdr.msg_controllen = size_of_val(&control.0);
+            message.msg_hdr.msg_controllen = size_of_val(&control.0) as _;
             messages.push(message);
         }
         let count = libc::c_uint::try_from(messages.len()).unwrap_or(0);
@@ -289,7 +304,7 @@ impl DatagramSocket {
                 self.fd.as_raw_fd(),
                 messages.as_mut_ptr(),
                 count,
-                libc::MSG_DONTWAIT,
+                libc::MSG_DONTWAIT as _,
                 null,
             )
         };
@@ -314,7 +329,7 @@ impl DatagramSocket {
         message.msg_name = (&raw mut name).cast();
         message.msg_namelen = Name::LEN;
         message.msg_control = control.0.as_mut_ptr().cast();
-        message.msg_controllen = size_of_val(&control.0);
+        message.msg_controllen = size_of_val(&control.0) as _;
         let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
         // SAFETY: the pointers point to memory of the given lengths that lives until the end of
         // this function.
@@ -535,11 +550,11 @@ fn put_segment_len(
     // SAFETY: CMSG_SPACE only calculates. The control buffer is larger and aligned, so that the
     // first header with its two bytes of data lies in it.
     unsafe {
-        message.msg_controllen = libc::CMSG_SPACE(2) as usize;
+        message.msg_controllen = libc::CMSG_SPACE(2) as _;
         let header = libc::CMSG_FIRSTHDR(message);
         (*header).cmsg_level = libc::SOL_UDP;
         (*header).cmsg_type = libc::UDP_SEGMENT;
-        (*header).cmsg_len = libc::CMSG_LEN(2) as usize;
+        (*header).cmsg_len = libc::CMSG_LEN(2) as _;
         libc::CMSG_DATA(header).cast::<u16>().write_unaligned(segment);
     }
 }
@@ -554,7 +569,7 @@ fn for_each_control_message(
     unsafe {
         let mut header = libc::CMSG_FIRSTHDR(message);
         while let Some(control) = header.as_ref() {
-            let len = control.cmsg_len.saturating_sub(libc::CMSG_LEN(0) as usize);
+            let len = control.cmsg_len.saturating_sub(libc::CMSG_LEN(0) as _) as usize;
             let data = std::slice::from_raw_parts(libc::CMSG_DATA(header), len);
             each(control.cmsg_level, control.cmsg_type, data);
             header = libc::CMSG_NXTHDR(message, header);

@@ -67,6 +67,8 @@ pub mod receive_delay;
 pub mod schedule;
 pub mod serial;
 #[cfg(target_os = "linux")]
+pub mod service_manager;
+#[cfg(target_os = "linux")]
 pub mod socket;
 pub mod state_directory;
 #[cfg(test)]

@@ -53,7 +53,7 @@ pub fn read(socket: &impl AsFd, buffer: &mut [u8]) -> Poll<io::Result<(usize, Op
     message.msg_iov = &raw mut iovec;
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
-    message.msg_controllen = size_of_val(&control);
+    message.msg_controllen = size_of_val(&control) as _;
     // SAFETY: the pointers point to memory of the given lengths that lives until the end of this
     // function.
     let count = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut message, 0) };

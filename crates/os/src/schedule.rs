@@ -107,7 +107,9 @@ fn set_class(class: libc::c_int, priority: u8) -> io::Result<()> {
 
 /// Sets the scheduling class of `thread`; 0 is the calling thread.
 fn set_class_of(thread: libc::pid_t, class: libc::c_int, priority: u8) -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: priority.into() };
+    // SAFETY: all fields are integers, so all zeros are a valid value. musl has further fields.
+    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    parameters.sched_priority = priority.into();
     // SAFETY: the struct is initialized and lives through the call, which only reads it.
     match unsafe { libc::sched_setscheduler(thread, class, &raw const parameters) } {
         0 => Ok(()),

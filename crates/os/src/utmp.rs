@@ -94,7 +94,7 @@ impl Entry {
         fill(&mut record.ut_id, self.line.get(tail..).unwrap_or_default());
         fill(&mut record.ut_user, user.as_bytes());
         fill(&mut record.ut_host, self.host.to_string().as_bytes());
-        record.ut_addr_v6 = address_words(self.host);
+        record.ut_addr_v6 = address_words(self.host).map(|word| word as _);
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let since_1970 = since_1970.unwrap_or_default();
         // On most machines the record has 32 bits for the seconds.

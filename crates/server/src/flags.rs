@@ -40,6 +40,8 @@ pub struct Flags {
     pub json: bool,
     /// Whether only errors are logged.
     pub quiet: bool,
+    /// File of the log instead of standard error.
+    pub log_file: Option<PathBuf>,
 }
 
 /// Settings of the login server and of a serial console.

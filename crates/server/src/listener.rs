@@ -5,7 +5,9 @@
 //! connection in a task of its own. The loop logs refusals and failed accepts.
 
 use super::admission::AdmissionRefusal;
+use super::inherited_sockets;
 use super::log::ServeEvent;
+use super::session_id::SessionId;
 use anyhow::{Context, Result};
 use carrier::TcpConnection;
 use os::host::Host;
@@ -102,6 +104,11 @@ impl ServerListener {
     }
 
     fn open_kernel(address: SocketAddr) -> Result<Self> {
+        let inherited = inherited_sockets::take_listener(address);
+        let inherited = inherited.map_err(|error| listen_error(address, error))?;
+        if let Some(listener) = inherited {
+            return Ok(Self::Kernel(listener));
+        }
         let socket = match address {
             SocketAddr::V4(_) => TcpSocket::new_v4(),
             SocketAddr::V6(_) => TcpSocket::new_v6(),
@@ -152,18 +159,20 @@ impl ServerListener {
             if service.is_closing() {
                 continue;
             }
-            if let Err(refusal) = service.admit(peer) {
-                service.report(&ServeEvent::Refused { from: peer, why: refusal.to_string() });
+            let session = SessionId::next();
+            if let Err(refusal) = session.enter(|| service.admit(peer)) {
+                let event = ServeEvent::Refused { from: peer, why: refusal.to_string() };
+                session.enter(|| service.report(&event));
                 service.notify_refused(&connection, refusal);
                 continue;
             }
             let slot = AdmittedSlot { service: Rc::clone(&service), peer, has_ended: false };
             connections.make_room();
-            let task = tokio::task::spawn_local(async move {
+            let task = tokio::task::spawn_local(session.scope(async move {
                 let mut slot = slot;
                 Rc::clone(&slot.service).serve(connection, peer).await;
                 slot.has_ended = true;
-            });
+            }));
             connections.add(task.abort_handle());
         }
     }

@@ -1,21 +1,17 @@
-//! Log of the server: one line per event on stderr, as text or JSON.
+//! Log of the server: one line per event on standard error or in a file, as text or JSON.
 //!
-//! Lines contain no data sent by a client except names, which are escaped (attack 75). A separate
-//! thread writes the lines ([`LineWriter`]), so that no server blocks on the reader of the log.
+//! Lines contain no data sent by a client except names, which are escaped (attack 75).
 
-use super::line_writer::{LineWriter, StandardError};
+use super::line_writer::StandardError;
+use super::log_line::{Level, LineContext, LogEvent};
+use super::log_output::LogOutput;
 use serde::Serialize;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::sync::LazyLock;
 use std::time::Duration;
 
 /// Maximum wait for the last lines when the process ends.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(300);
-
-/// Writer of all logs of this process, to standard error.
-static STANDARD_ERROR: LazyLock<Option<LineWriter>> =
-    LazyLock::new(|| LineWriter::start(StandardError).ok());
 
 /// Event of the login server or of `plumb serve` as a whole.
 #[derive(Clone, Debug, Serialize)]
@@ -59,6 +55,10 @@ pub(super) enum ServeEvent<'a> {
     NotReloaded { why: String },
     /// Lines were dropped because the log was not read.
     LinesDropped { count: u64 },
+    /// A socket of the service manager is not in the configuration.
+    UnusedSocket { at: SocketAddr },
+    /// The service manager cannot be notified.
+    NotNotified { why: String },
     /// The server shuts down.
     Closing { sessions: usize },
 }
@@ -101,8 +101,41 @@ impl std::fmt::Display for ServeEvent<'_> {
             Self::LinesDropped { count } => {
                 write!(f, "{count} log lines dropped: the log was not read fast enough")
             }
+            Self::UnusedSocket { at } => {
+                write!(f, "inherited socket {at} closed: it is not an address of the configuration")
+            }
+            Self::NotNotified { why } => write!(f, "cannot notify the service manager: {why}"),
             Self::Closing { sessions: 0 } => f.write_str("shutting down"),
             Self::Closing { sessions } => write!(f, "shutting down, open sessions: {sessions}"),
+        }
+    }
+}
+
+impl LogEvent for ServeEvent<'_> {
+    fn level(&self) -> Level {
+        match self {
+            Self::AcceptFailed { .. } | Self::NoRecord { .. } | Self::NotReloaded { .. } => {
+                Level::Error
+            }
+            Self::Refused { .. }
+            | Self::LoginFailed { .. }
+            | Self::LineDown { .. }
+            | Self::NoTransferRecord { .. }
+            | Self::NoMeters { .. }
+            | Self::NoStartTls { .. }
+            | Self::LinesDropped { .. }
+            | Self::UnusedSocket { .. }
+            | Self::NotNotified { .. } => Level::Warning,
+            Self::Listening { .. }
+            | Self::Certificate { .. }
+            | Self::LineUp { .. }
+            | Self::Metrics { .. }
+            | Self::ReloadedLogins
+            | Self::Closing { .. } => Level::Notice,
+            Self::Connected { .. }
+            | Self::LoggedIn { .. }
+            | Self::Ended { .. }
+            | Self::Writes { .. } => Level::Info,
         }
     }
 }
@@ -116,12 +149,15 @@ pub(super) struct Log {
 
 impl Log {
     /// Writes an event to the log.
-    pub(super) fn write(self, event: &(impl std::fmt::Display + Serialize)) {
-        if self.is_quiet {
+    pub(super) fn write(self, event: &impl LogEvent) {
+        if self.is_quiet && event.level() > Level::Error {
             return;
         }
-        let line = line(self.is_json, event).into_bytes();
-        match &*STANDARD_ERROR {
+        let output = LogOutput::get();
+        let context = LineContext::now(self.is_json, output.is_journal);
+        let line = context.line(event).into_bytes();
+        match &output.writer {
+            // A function without captured values, because the queue keeps it.
             Some(writer) if self.is_json => {
                 writer.put(&line, |count| line_of_dropped(true, count));
             }
@@ -133,35 +169,21 @@ impl Log {
 }
 
 fn line_of_dropped(is_json: bool, count: u64) -> Vec<u8> {
-    line(is_json, &ServeEvent::LinesDropped { count }).into_bytes()
+    let context = LineContext::now(is_json, LogOutput::get().is_journal);
+    context.line(&ServeEvent::LinesDropped { count }).into_bytes()
 }
 
 /// Waits until all lines are written, at most `FLUSH_TIMEOUT`. Returns whether all lines were
 /// written.
 pub fn flush() -> bool {
-    STANDARD_ERROR.as_ref().is_none_or(|writer| writer.flush(FLUSH_TIMEOUT))
-}
-
-/// Returns the line of an event. No text of the event can contain terminal commands or start
-/// another line.
-pub(super) fn line(is_json: bool, event: &(impl std::fmt::Display + Serialize)) -> String {
-    match is_json {
-        true => {
-            let text = serde_json::to_string(event).unwrap_or_default();
-            format!("{}\n", records::escape::json(&text))
-        }
-        // An error with several lines, such as one of TOML, becomes a single line.
-        false => {
-            format!("plumb: {}\n", records::escape::line(&event.to_string().replace('\n', " ")))
-        }
-    }
+    LogOutput::get().writer.as_ref().is_none_or(|writer| writer.flush(FLUSH_TIMEOUT))
 }
 
 /// Asserts that the log lines of `events` contain no terminal commands and no forged lines. All
 /// strings in the events are [`HOSTILE`]. `number` returns the index of an event's variant. Each of
 /// the `variants` variants must occur in `events`.
 #[cfg(test)]
-pub(super) fn assert_lines_are_harmless<E: std::fmt::Display + Serialize>(
+pub(super) fn assert_lines_are_harmless<E: LogEvent>(
     events: &[E],
     variants: usize,
     number: impl Fn(&E) -> usize,
@@ -170,7 +192,7 @@ pub(super) fn assert_lines_are_harmless<E: std::fmt::Display + Serialize>(
     assert!(numbers.iter().copied().eq(0..variants), "`events` has only the variants {numbers:?}");
     for event in events {
         for is_json in [false, true] {
-            let line = line(is_json, event);
+            let line = LineContext::now(is_json, false).line(event);
             let (text, end) = line.split_at(line.len() - 1);
             assert_eq!(end, "\n");
             let is_hostile = |c: char| c.is_control() || c == '\u{202e}';
@@ -218,8 +240,10 @@ mod tests {
             ServeEvent::LinesDropped { count: 1 },
             ServeEvent::Closing { sessions: 1 },
             ServeEvent::AcceptFailed { at: text(), why: text() },
+            ServeEvent::UnusedSocket { at: from },
+            ServeEvent::NotNotified { why: text() },
         ];
-        assert_lines_are_harmless(&events, 20, |event| match event {
+        assert_lines_are_harmless(&events, 22, |event| match event {
             ServeEvent::Listening { .. } => 0,
             ServeEvent::Certificate { .. } => 1,
             ServeEvent::Connected { .. } => 2,
@@ -240,6 +264,8 @@ mod tests {
             ServeEvent::NotReloaded { .. } => 17,
             ServeEvent::LinesDropped { .. } => 18,
             ServeEvent::AcceptFailed { .. } => 19,
+            ServeEvent::UnusedSocket { .. } => 20,
+            ServeEvent::NotNotified { .. } => 21,
         });
     }
 

@@ -7,6 +7,7 @@ use super::log::ServeEvent;
 use super::login_connection::LoginService;
 use super::login_server::LoginServer;
 use super::start_tls_policy::StartTls;
+use super::startup::StartupGuard;
 use anyhow::{Context, Result};
 use os::host::Host;
 use std::io;
@@ -15,7 +16,17 @@ use std::rc::Rc;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-pub(crate) async fn listen(login_server: Rc<LoginServer>, host: Option<Host>) -> Result<()> {
+/// Serves logins and consoles until no connections can be accepted any more. Drops `startup` when all
+/// listeners are open.
+///
+/// # Errors
+///
+/// Returns an error if a listener cannot be opened, or the error of a listener that failed.
+pub(crate) async fn listen(
+    login_server: Rc<LoginServer>,
+    host: Option<Host>,
+    startup: StartupGuard,
+) -> Result<()> {
     let configuration = &login_server.configuration;
     let mut accept_tasks = JoinSet::new();
     let mut listeners =
@@ -28,6 +39,7 @@ pub(crate) async fn listen(login_server: Rc<LoginServer>, host: Option<Host>) ->
         let start_tls = settings.start_tls;
         listeners.open(&settings.addresses, start_tls, Some(&console), &mut accept_tasks)?;
     }
+    drop(startup);
     let first_end = accept_tasks.join_next().await.transpose()?;
     first_end.map_or(Ok(()), |error| Err(error).context("cannot accept connections"))
 }

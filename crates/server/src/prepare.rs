@@ -2,10 +2,12 @@
 
 use super::configuration_loader::ConfigurationLoader;
 use super::flags::Flags;
+use super::inherited_sockets;
+use super::log_output;
 use super::login_server::LoginState;
 use super::transfer_log::TransferLog;
 use super::{ftp, metrics, tftp};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use carrier::meters::MeterRegistry;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -30,8 +32,14 @@ pub struct Prepared {
 /// Returns an error if a file cannot be read, or if the settings are invalid or contradict each
 /// other.
 pub fn prepare(flags: &Flags) -> Result<Prepared> {
+    // First, because descriptors that are opened later have other numbers.
+    inherited_sockets::receive().context("cannot use the sockets of the service manager")?;
     carrier::check_host_supported(&flags.via)?;
     let loader = ConfigurationLoader::open(flags)?;
+    if let Some(path) = &flags.log_file {
+        let failure = || format!("cannot open log file {}", path.display());
+        log_output::open_file(path).with_context(failure)?;
+    }
     let ftp = loader.ftp()?;
     let tftp = loader.tftp()?;
     let log = flags.log();

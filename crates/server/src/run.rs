@@ -2,11 +2,14 @@
 
 use super::configuration_loader::ConfigurationLoader;
 use super::flags::Flags;
+use super::inherited_sockets;
 use super::log::{Log, ServeEvent};
+use super::log_output;
 use super::login_listeners::listen;
 use super::login_server::{LoginServer, LoginState};
 use super::metrics;
 use super::prepare::Prepared;
+use super::startup::Startup;
 use super::traffic::ServerProtocol;
 use super::transfer_log::TransferLog;
 use super::{ftp, tftp};
@@ -14,6 +17,7 @@ use anyhow::{Context, Result};
 use carrier::Route;
 use carrier::meters::{self, MeterRegistry};
 use os::host::Host;
+use os::service_manager::{self, ServiceState};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -151,19 +155,32 @@ async fn run_servers(
         .as_ref()
         .map(|host| registry.register_block("own TCP/IP stack", host.shared_counters()));
     let mut services = JoinSet::new();
+    let (guard, startup) = Startup::begin();
     if let Some(files) = files {
-        services.spawn_local(Rc::clone(files).serve());
+        services.spawn_local(Rc::clone(files).serve(guard.clone()));
     }
     if let Some(ftp) = ftp {
-        services.spawn_local(Rc::clone(ftp).serve());
+        services.spawn_local(Rc::clone(ftp).serve(guard.clone()));
     }
     if let Some(login_server) = login_server {
-        services.spawn_local(listen(Rc::clone(login_server), host.clone()));
+        services.spawn_local(listen(Rc::clone(login_server), host.clone(), guard.clone()));
     }
-    let ended_service = tokio::select! {
-        result = until_terminated(|| reload(&flags, &served, log)) => result,
-        Some(result) = services.join_next() => result?,
+    drop(guard);
+    let serving = async {
+        startup.finish().await;
+        for at in inherited_sockets::close_unused() {
+            log.write(&ServeEvent::UnusedSocket { at });
+        }
+        notify(ServiceState::Ready, log);
+        until_terminated(|| reload(&flags, &served, log)).await
     };
+    let ended_service = tokio::select! {
+        // A server that cannot start must not be reported as ready.
+        biased;
+        Some(result) = services.join_next() => result?,
+        result = serving => result,
+    };
+    notify(ServiceState::Stopping, log);
     if let Some(login_server) = login_server {
         let sessions = login_server.admission().sessions();
         login_server.log.write(&ServeEvent::Closing { sessions });
@@ -184,6 +201,8 @@ async fn run_servers(
 /// Rereads the configuration and the user files, and applies the settings that can change at run
 /// time.
 fn reload(flags: &Flags, served: &Served, log: Log) {
+    notify(ServiceState::Reloading, log);
+    log_output::reopen_file();
     let load = || ConfigurationLoader::open(flags);
     if let Some(ftp) = &served.ftp {
         let settings = load().and_then(|loader| loader.ftp());
@@ -203,6 +222,14 @@ fn reload(flags: &Flags, served: &Served, log: Log) {
             Ok(()) => ServeEvent::ReloadedLogins,
             Err(error) => ServeEvent::NotReloaded { why: format!("{error:#}") },
         });
+    }
+    notify(ServiceState::Ready, log);
+}
+
+/// Reports the state of the servers to the service manager, if there is one.
+fn notify(state: ServiceState, log: Log) {
+    if let Err(error) = service_manager::notify(state) {
+        log.write(&ServeEvent::NotNotified { why: error.to_string() });
     }
 }
 

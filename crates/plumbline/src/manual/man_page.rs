@@ -9,14 +9,16 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, italic, roman};
 use std::io;
 
+/// Name and version of the project, in the footer of each page.
+pub(super) const SOURCE: &str = concat!("plumbline ", env!("CARGO_PKG_VERSION"));
+
 /// Renders the page of `command`.
 ///
 /// # Errors
 ///
 /// Returns an error if `clap_mangen` cannot write.
 pub(super) fn render(page: &ManualPage, command: &Command) -> io::Result<String> {
-    let source = concat!("plumbline ", env!("CARGO_PKG_VERSION"));
-    let man = Man::new(command.clone()).source(source).manual("User Commands");
+    let man = Man::new(command.clone()).source(SOURCE).manual("User Commands");
     let mut text = Vec::new();
     man.render_title(&mut text)?;
     man.render_name_section(&mut text)?;
@@ -81,14 +83,14 @@ fn sections(page: &ManualPage) -> Roff {
 }
 
 /// Adds an item of a list.
-fn add_item(roff: &mut Roff, name: &str, meaning: &str) {
+pub(super) fn add_item(roff: &mut Roff, name: &str, meaning: &str) {
     roff.control("TP", []);
     roff.text([italic(name)]);
     roff.text([roman(meaning)]);
 }
 
 /// Adds lines in no-fill mode, which preserves the line breaks.
-fn add_code<'a>(roff: &mut Roff, lines: impl Iterator<Item = &'a str>) {
+pub(super) fn add_code<'a>(roff: &mut Roff, lines: impl Iterator<Item = &'a str>) {
     roff.control("RS", ["4"]);
     roff.control("nf", []);
     for line in lines {

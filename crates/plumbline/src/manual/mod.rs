@@ -1,6 +1,7 @@
 //! `plumb manual`: generates the manual pages and shell completions from the definition of the
 //! arguments and the page of each command.
 
+mod configuration_page;
 pub(crate) mod entries;
 mod man_page;
 mod markdown;
@@ -12,26 +13,32 @@ use clap::Command;
 use clap_complete::Shell;
 use page::PROGRAM;
 pub(crate) use page::{ManualNote, ManualPage};
-use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// Introduction of `plumb manual --help`.
 pub(crate) const ABOUT: &str = "\
 Generate manual pages and shell completions.
 
-The manual pages are written to the subdirectory man1, so that man -M finds them, and the \
-completions to the directory itself: plumb.bash, plumb.fish and _plumb, which is for a directory \
-of zsh's fpath.";
+The manual pages are written to the subdirectories man1 and man5, so that man -M finds them, and \
+the completions to the directory itself: plumb.bash, plumb.fish and _plumb, which is for a \
+directory of zsh's fpath. With --shell, the completions of one shell are printed instead.";
 
 /// Manual page of `plumb manual`.
 pub(crate) const PAGE: ManualPage = ManualPage {
     command: "manual",
-    examples: &["plumb manual ~/.local/share/plumb", "man -M ~/.local/share/plumb plumb-login"],
+    examples: &[
+        "plumb manual ~/.local/share/plumb",
+        "man -M ~/.local/share/plumb plumb-login",
+        "plumb manual --shell bash > ~/.local/share/bash-completion/completions/plumb",
+    ],
     notes: &[],
     exit_status: &[(0, "Success"), (2, "Invalid arguments"), (4, "The files cannot be written")],
     environment: &[],
     files: &[&[
         ("man1/plumb.1, man1/plumb-login.1, ...", "Manual pages, in the directory"),
+        ("man5/plumb-serve.toml.5", "Manual page of the configuration file, in the directory"),
         ("plumb.bash, _plumb, plumb.fish", "Completions for bash, zsh and fish, in the directory"),
     ]],
     see_also: &[],
@@ -44,8 +51,12 @@ type ManualPages = &'static [&'static ManualPage];
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Directory to write to; created if it does not exist
-    #[arg(value_name = "directory")]
-    directory: PathBuf,
+    #[arg(value_name = "directory", required_unless_present = "shell")]
+    directory: Option<PathBuf>,
+    /// Print the completions of this shell instead
+    #[arg(long, value_name = "bash|zsh|fish", value_parser = completed_shell,
+          conflicts_with = "directory")]
+    shell: Option<Shell>,
     /// Write one Markdown page per command instead, for docs/commands
     #[arg(long, hide = true)]
     markdown: bool,
@@ -53,9 +64,10 @@ pub(crate) struct Arguments {
 
 /// Writes the pages and the completions for `command`.
 pub(crate) fn run(arguments: &Arguments, pages: ManualPages, command: Command) -> exit::Result {
-    let write_result = match arguments.markdown {
-        true => write_markdown(&arguments.directory, pages, command),
-        false => write_all(&arguments.directory, pages, command),
+    let write_result = match (&arguments.directory, arguments.shell) {
+        (Some(directory), _) if arguments.markdown => write_markdown(directory, pages, command),
+        (Some(directory), _) => write_all(directory, pages, command),
+        (None, shell) => print_completions(shell.unwrap_or(Shell::Bash), command),
     };
     write_result.map_err(|error| {
         exit::print_error(&error);
@@ -63,11 +75,31 @@ pub(crate) fn run(arguments: &Arguments, pages: ManualPages, command: Command) -
     })
 }
 
+/// Shells for which completions are generated.
+const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
+
+fn completed_shell(name: &str) -> Result<Shell, String> {
+    let shell = SHELLS.into_iter().find(|shell| shell.to_string() == name);
+    shell.ok_or_else(|| "completions exist for bash, zsh and fish".to_owned())
+}
+
+fn print_completions(shell: Shell, command: Command) -> Result<()> {
+    let text = completions(shell, command)?;
+    io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")
+}
+
 fn write_all(directory: &Path, pages: ManualPages, command: Command) -> Result<()> {
     let manual = directory.join("man1");
     create(&manual)?;
-    write_completions(directory, command.clone())
-        .with_context(|| format!("cannot write the completions to {}", directory.display()))?;
+    for shell in SHELLS {
+        let name = match shell {
+            Shell::Zsh => format!("_{PROGRAM}"),
+            shell => format!("{PROGRAM}.{shell}"),
+        };
+        write(&directory.join(name), &completions(shell, command.clone())?)?;
+    }
+    create(&directory.join("man5"))?;
+    write(&directory.join("man5/plumb-serve.toml.5"), &configuration_page::render()?)?;
     let program = build(command);
     for (page, command) in with_definitions(pages, &program) {
         let name = match page.command {
@@ -121,15 +153,11 @@ fn with_definitions(
     })
 }
 
-fn write_completions(directory: &Path, mut command: Command) -> std::io::Result<()> {
-    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        let path = clap_complete::generate_to(shell, &mut command, PROGRAM, directory)?;
-        if shell == Shell::Zsh {
-            let text = fs::read_to_string(&path)?;
-            fs::write(&path, with_escaped_value_names(text, &command))?;
-        }
-    }
-    Ok(())
+fn completions(shell: Shell, mut command: Command) -> Result<String> {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut command, PROGRAM, &mut text);
+    let text = String::from_utf8(text)?;
+    Ok(if shell == Shell::Zsh { with_escaped_value_names(text, &command) } else { text })
 }
 
 /// Escapes the colons in the names of values. In zsh a colon separates the name of a value from the
@@ -202,9 +230,30 @@ mod tests {
         for file in ["plumb.bash", "_plumb", "plumb.fish"] {
             assert!(directory.join(file).is_file(), "{file}");
         }
+        let page = fs::read_to_string(directory.join("man5/plumb-serve.toml.5")).unwrap();
+        assert!(page.contains(".TH plumb-serve.toml 5"), "{page}");
+        let item = "\\fIlogin\\-timeout\\-s = 60\\fR\nseconds until a client must have logged in\n";
+        assert!(page.contains(item), "{page}");
         let zsh = fs::read_to_string(directory.join("_plumb")).unwrap();
         assert!(zsh.contains("]:address\\:port:"), "{zsh}");
         fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn the_shell_is_one_of_three_and_excludes_a_directory() {
+        let parse = |words: &[&str]| {
+            crate::cli::command().try_get_matches_from([&["plumb", "manual"], words].concat())
+        };
+        for shell in ["bash", "zsh", "fish"] {
+            let matches = parse(&["--shell", shell]).unwrap();
+            let (_, arguments) = matches.subcommand().unwrap();
+            let parsed = *arguments.get_one::<Shell>("shell").unwrap();
+            let text = completions(parsed, crate::cli::command()).unwrap();
+            assert!(text.contains("ftp-listen-tls"), "{shell}");
+        }
+        for words in [&[][..], &["--shell", "tcsh"], &["--shell", "zsh", "directory"]] {
+            assert!(parse(words).is_err(), "{words:?}");
+        }
     }
 
     #[test]

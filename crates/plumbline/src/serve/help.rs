@@ -40,7 +40,12 @@ take write access, list the clients, replay the recent output.
 'plumb meters' shows the meters of the running server, to the same user and to root only; \
 --no-meters-socket disables this.
 
-Events are logged on stderr, one per line. The first interrupt ends the server and its sessions.";
+Events are logged on stderr or in --log-file, one per line, with the time and the number of the \
+session; in the journal of systemd, with the level instead of the time. The first interrupt ends the \
+server and its sessions.
+
+With systemd, the server reports its state (Type=notify) and takes sockets from a socket unit: each \
+address of such a socket must also be an address of the configuration.";
 
 /// Manual page of `plumb serve`.
 pub(crate) const PAGE: ManualPage = ManualPage {

@@ -80,6 +80,9 @@ pub(crate) struct Arguments {
     /// Do not publish the meters to plumb meters
     #[arg(long, help_heading = heading::METERS)]
     no_meters_socket: bool,
+    /// Append the log to this file instead of standard error; SIGHUP opens it again
+    #[arg(long, value_name = "file", help_heading = heading::OUTPUT)]
+    log_file: Option<PathBuf>,
     /// Log events as JSON, one object per line
     #[arg(long, help_heading = heading::OUTPUT)]
     json: bool,
@@ -248,6 +251,7 @@ impl Arguments {
             no_meters_socket: self.no_meters_socket,
             json: self.json,
             quiet: self.quiet,
+            log_file: self.log_file.clone(),
         }
     }
 }

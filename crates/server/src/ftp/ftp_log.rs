@@ -1,6 +1,7 @@
 //! Log events of the FTP server, one line each. Names sent by clients are already escaped
 //! (attack 92).
 
+use crate::log_line::{Level, LogEvent};
 use serde::Serialize;
 use std::fmt;
 use std::net::SocketAddr;
@@ -95,7 +96,8 @@ impl fmt::Display for FtpEvent {
             Self::Moved { from, user, host, name, is_read, bytes, micros } => {
                 let user = user_at_host(user, host.as_deref());
                 let direction = direction(*is_read);
-                write!(f, "{from} as {user}: {direction} of '{name}': {bytes} bytes in {micros} us")
+                let time = records::format::duration(micros.saturating_mul(1000));
+                write!(f, "{from} as {user}: {direction} of '{name}': {bytes} bytes in {time}")
             }
             Self::Failed { from, user, host, name, is_read, bytes, why } => {
                 let user = user_at_host(user, host.as_deref());
@@ -116,6 +118,24 @@ impl fmt::Display for FtpEvent {
             Self::NotReloaded { why } => {
                 write!(f, "configuration not reloaded, the old one stays in force: {why}")
             }
+        }
+    }
+}
+
+impl LogEvent for FtpEvent {
+    fn level(&self) -> Level {
+        match self {
+            Self::NotReloaded { .. } => Level::Error,
+            Self::FewDescriptors { .. }
+            | Self::NoTls { .. }
+            | Self::Refused { .. }
+            | Self::LoginFailed { .. }
+            | Self::UnsendableNames { .. } => Level::Warning,
+            Self::ServingFtp { .. } | Self::Certificate { .. } | Self::Reloaded => Level::Notice,
+            Self::LoggedIn { .. }
+            | Self::Moved { .. }
+            | Self::Failed { .. }
+            | Self::Left { .. } => Level::Info,
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::admission::AdmissionRefusal;
 use crate::listen_addresses::ListenAddresses;
 use crate::listener::{ConnectionService, ServerListener};
 use crate::log::ServeEvent;
+use crate::startup::StartupGuard;
 use anyhow::{Context, Result};
 use carrier::TcpConnection;
 use os::beneath::RootDir;
@@ -25,13 +26,14 @@ use std::time::Instant;
 use tokio::task::JoinSet;
 
 impl FtpServer {
-    /// Serves until no connections can be accepted any more.
+    /// Serves until no connections can be accepted any more. Drops `startup` when all listeners are
+    /// open.
     ///
     /// # Errors
     ///
     /// Returns an error that names the address and the reason if a listener cannot be opened, or
     /// the error of a listener that failed.
-    pub(crate) async fn serve(self: Rc<Self>) -> Result<()> {
+    pub(crate) async fn serve(self: Rc<Self>, startup: StartupGuard) -> Result<()> {
         let settings = self.settings();
         let mut description = match &settings.site.root {
             Some(root) => format!("root {}, {}", root.display(), settings.rights_description),
@@ -71,6 +73,7 @@ impl FtpServer {
             let service = ControlService { server: Rc::clone(&self), is_implicit_tls: is_tls };
             listeners.spawn_local(listener.run(Rc::new(service)));
         }
+        drop(startup);
         let first_end = listeners.join_next().await.transpose()?;
         first_end.map_or(Ok(()), |error| Err(error).context("cannot accept FTP connections"))
     }

@@ -20,6 +20,7 @@ use super::tickets;
 use super::upload::Upload;
 use super::virtual_host::{self, TlsName, VirtualHosts};
 use crate::metered::Metered;
+use crate::session_id;
 use carrier::TcpConnection;
 use net::meter::Counter;
 use net::time::Duration;
@@ -417,10 +418,10 @@ impl FtpSession {
     fn spawn_abortable(&mut self, task: impl Future<Output = TaskResult> + 'static) {
         let task_results = self.task_results.clone();
         self.tasks.retain(|task| !task.0.is_finished());
-        self.tasks.push(AbortOnDrop(tokio::task::spawn_local(async move {
+        self.tasks.push(AbortOnDrop(tokio::task::spawn_local(session_id::inherit(async move {
             // The queue has room for all concurrent tasks.
             task_results.push(task.await);
-        })));
+        }))));
     }
 
     fn authenticate(&mut self, login: Login) {

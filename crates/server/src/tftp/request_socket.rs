@@ -4,7 +4,9 @@ use super::request::{self, Decision};
 use super::running_transfer::RunningTransfer;
 use super::tftp_log::TftpEvent;
 use super::tftp_server::TftpServer;
+use crate::inherited_sockets;
 use crate::listener::listen_error;
+use crate::session_id::SessionId;
 use anyhow::{Context, Result};
 use os::datagram::{DatagramSocket, Inbox, Received};
 use os::host::Host;
@@ -33,7 +35,13 @@ impl RequestSocket {
     ///
     /// Returns an error that names the address and the reason if the socket cannot be bound.
     pub(super) fn open(address: SocketAddr) -> Result<Self> {
-        let result = DatagramSocket::bind(address).and_then(|socket| {
+        let inherited = inherited_sockets::take_datagram_socket(address);
+        let socket = match inherited {
+            Ok(Some(socket)) => Ok(socket),
+            Ok(None) => DatagramSocket::bind(address),
+            Err(error) => Err(error),
+        };
+        let result = socket.and_then(|socket| {
             socket.report_destinations()?;
             readiness::register(socket, Interest::READABLE | Interest::ERROR)
         });
@@ -160,7 +168,8 @@ fn handle_datagram(server: &Rc<TftpServer>, received: &Received<'_>) {
             server.transfers.borrow_mut().insert(from, Rc::clone(&running));
             let server = Rc::clone(server);
             let local_address = received.to;
-            tokio::task::spawn_local(async move {
+            let session = SessionId::next();
+            tokio::task::spawn_local(session.scope(async move {
                 request::serve(&server, from, local_address, &request, file, &running).await;
                 if !running.is_displaced.get() {
                     server.admission.borrow_mut().release(from.ip());
@@ -169,7 +178,7 @@ fn handle_datagram(server: &Rc<TftpServer>, received: &Received<'_>) {
                 if transfers.get(&from).is_some_and(|current| Rc::ptr_eq(current, &running)) {
                     transfers.remove(&from);
                 }
-            });
+            }));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Log events of the TFTP server, one line each.
 
+use crate::log_line::{Level, LogEvent};
 use serde::Serialize;
 use std::fmt;
 use std::net::SocketAddr;
@@ -34,7 +35,8 @@ impl fmt::Display for TftpEvent {
             }
             Self::Moved { from, name, is_read, bytes, milliseconds } => {
                 let direction = direction(*is_read);
-                write!(f, "{from}: {direction} of '{name}': {bytes} bytes in {milliseconds} ms")
+                let time = records::format::duration(milliseconds.saturating_mul(1_000_000));
+                write!(f, "{from}: {direction} of '{name}': {bytes} bytes in {time}")
             }
             Self::Failed { from, name, is_read, bytes, why } => {
                 let direction = direction(*is_read);
@@ -44,6 +46,17 @@ impl fmt::Display for TftpEvent {
             Self::NotReloaded { why } => {
                 write!(f, "TFTP configuration not reloaded, the old one stays in force: {why}")
             }
+        }
+    }
+}
+
+impl LogEvent for TftpEvent {
+    fn level(&self) -> Level {
+        match self {
+            Self::NotReloaded { .. } => Level::Error,
+            Self::Declined { .. } => Level::Warning,
+            Self::Serving { .. } | Self::Reloaded => Level::Notice,
+            Self::Moved { .. } | Self::Failed { .. } => Level::Info,
         }
     }
 }

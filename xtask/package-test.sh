@@ -1,0 +1,99 @@
+#!/bin/sh
+# `./x package test`: installs, uses, upgrades, removes and purges the Debian package in a new root
+# file system of Debian 12, and checks the package with lintian.
+#
+# The root is made by debootstrap and kept in target/package/root.tar. The commands run in mount,
+# process and network namespaces of their own, so that nothing of this machine changes. The new root
+# has no systemd that runs: the units are verified by systemd-analyze, and the test runs the command
+# of the unit as the user of the unit.
+set -eu
+
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+out=$root/target/package
+new=$out/root
+PATH=$PATH:/usr/sbin:/sbin
+suite=bookworm
+
+say() { printf '%s\n' "$*"; }
+
+stop() {
+    code=$1
+    shift
+    printf 'x package test: %s\n' "$*" >&2
+    exit "$code"
+}
+
+[ "$(id -u)" = 0 ] || stop 3 'only root may run debootstrap and mount'
+for program in debootstrap unshare pivot_root lintian dpkg-deb; do
+    command -v "$program" >/dev/null || stop 3 "$program is missing"
+done
+package=$(find "$out" -maxdepth 1 -name 'plumbline_*.deb')
+[ -n "$package" ] || stop 3 'there is no package; run ./x package first'
+
+# Prints the address of the Debian mirror in this machine's package sources whose label is Debian.
+mirror() {
+    apt-get indextargets --format '$(CREATED_BY)|$(LABEL)|$(REPO_URI)' 2>/dev/null |
+        sed -n 's/^Packages|Debian|//p' | head -n 1
+}
+
+make_base() {
+    debian=${PLUMB_DEBIAN_MIRROR:-$(mirror)}
+    [ -n "$debian" ] || stop 3 'no mirror of Debian in the package sources; set PLUMB_DEBIAN_MIRROR'
+    rm -rf "$out/base"
+    # The programs with which the package is used, and what the package depends on.
+    debootstrap --variant=minbase \
+        --include=systemd,man-db,curl,iproute2,bash-completion "$suite" "$out/base" "$debian" \
+        >"$out/debootstrap.txt" 2>&1 || stop 1 "debootstrap failed; see $out/debootstrap.txt"
+    # A minimal image omits man pages; a machine of an operator has them.
+    rm -f "$out/base/etc/dpkg/dpkg.cfg.d/excludes"
+    tar -C "$out/base" -cf "$out/root.tar.new" .
+    rm -rf "$out/base"
+    mv "$out/root.tar.new" "$out/root.tar"
+}
+
+clean() { rm -rf --one-file-system "$new" "$out/base" "$out/next"; }
+
+# Repacks the package as version 0.1.0-2 of the same files, with another configuration file if `$1`
+# is `changed`.
+repack() {
+    rm -rf "$out/next"
+    dpkg-deb -R "$package" "$out/next"
+    sed -i 's/^Version: .*/Version: 99.0-1/' "$out/next/DEBIAN/control"
+    if [ "$1" = changed ]; then
+        echo '# A line of the new version.' >>"$out/next/etc/plumb/serve.toml"
+    fi
+    dpkg-deb --root-owner-group -b "$out/next" "$new/next.deb" >/dev/null
+}
+
+trap 'clean; exit 130' INT TERM HUP
+trap clean EXIT
+[ -f "$out/root.tar" ] || make_base
+rm -rf --one-file-system "$new"
+mkdir -p "$new"
+tar -C "$new" -xf "$out/root.tar"
+cp "$package" "$new/package.deb"
+repack changed
+cp "$root/xtask/package-steps.sh" "$new/steps.sh"
+
+say '== lintian'
+# Tags that are errors fail the test; warnings are printed.
+lintian --allow-root --fail-on error --suppress-tags initial-upload-closes-no-bugs "$package" ||
+    stop 1 'lintian reports an error'
+
+say '== installation'
+unshare --mount --propagation private --pid --fork --kill-child --net sh -ec '
+new=$1
+mount --bind "$new" "$new"
+mount --rbind /dev "$new/dev"
+mount -t proc proc "$new/proc"
+mount -t tmpfs tmpfs "$new/run"
+cd "$new"
+mkdir -p .old
+pivot_root . .old
+umount -l /.old
+rmdir /.old
+ip link set lo up
+exec env -i HOME=/root TERM=dumb LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+    PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin sh -eu /steps.sh
+' sh "$new"
+say 'the package passed'
