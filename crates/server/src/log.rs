@@ -47,6 +47,8 @@ pub(super) enum ServeEvent<'a> {
     NoMeters { why: String },
     /// START_TLS is not offered.
     NoStartTls { why: String },
+    /// A program is served without a login to clients of any address.
+    NoLogin { at: String, program: &'a str },
     /// A client obtained write access to a console.
     Writes { from: SocketAddr, device: String },
     /// The user file and the address prefixes of the login server were reloaded.
@@ -93,6 +95,13 @@ impl std::fmt::Display for ServeEvent<'_> {
             Self::NoTransferRecord { why } => f.write_str(why),
             Self::NoMeters { why } => write!(f, "meters are not available: {why}"),
             Self::NoStartTls { why } => write!(f, "START_TLS is not offered: {why}"),
+            Self::NoLogin { at, program } => write!(
+                f,
+                "NO LOGIN: any client that reaches {at} runs '{}'{}; restrict the clients with \
+                 --allow",
+                program.escape_default(),
+                if os::user::is_root() { " as root" } else { "" }
+            ),
             Self::Writes { from, device } => write!(f, "{from} has write access to {device}"),
             Self::ReloadedLogins => f.write_str("login users and address prefixes reloaded"),
             Self::NotReloaded { why } => {
@@ -123,6 +132,7 @@ impl LogEvent for ServeEvent<'_> {
             | Self::NoTransferRecord { .. }
             | Self::NoMeters { .. }
             | Self::NoStartTls { .. }
+            | Self::NoLogin { .. }
             | Self::LinesDropped { .. }
             | Self::UnusedSocket { .. }
             | Self::NotNotified { .. } => Level::Warning,
@@ -242,8 +252,9 @@ mod tests {
             ServeEvent::AcceptFailed { at: text(), why: text() },
             ServeEvent::UnusedSocket { at: from },
             ServeEvent::NotNotified { why: text() },
+            ServeEvent::NoLogin { at: text(), program: name },
         ];
-        assert_lines_are_harmless(&events, 22, |event| match event {
+        assert_lines_are_harmless(&events, 23, |event| match event {
             ServeEvent::Listening { .. } => 0,
             ServeEvent::Certificate { .. } => 1,
             ServeEvent::Connected { .. } => 2,
@@ -266,6 +277,7 @@ mod tests {
             ServeEvent::AcceptFailed { .. } => 19,
             ServeEvent::UnusedSocket { .. } => 20,
             ServeEvent::NotNotified { .. } => 21,
+            ServeEvent::NoLogin { .. } => 22,
         });
     }
 

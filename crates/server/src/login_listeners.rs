@@ -71,12 +71,28 @@ impl Listeners<'_> {
             let protection =
                 if start_tls == StartTls::Required { "START_TLS required" } else { protection };
             self.listen(*address, protection, Some(start_tls), console, accept_tasks)?;
+            if console.is_none() && !is_loopback {
+                self.warn_of_no_login(*address);
+            }
         }
         for address in &addresses.listen_tls {
             self.acceptor()?;
             self.listen(*address, "with TLS", None, console, accept_tasks)?;
+            if console.is_none() && !address.ip().is_loopback() {
+                self.warn_of_no_login(*address);
+            }
         }
         Ok(())
+    }
+
+    /// Logs a warning if a program is served without a login to clients of any address.
+    fn warn_of_no_login(&self, address: SocketAddr) {
+        let configuration = &self.login_server.configuration;
+        if let Some(program) = configuration.exec.as_ref().and_then(|words| words.first())
+            && configuration.rules.allow.is_empty()
+        {
+            self.login_server.log.write(&ServeEvent::NoLogin { at: address.to_string(), program });
+        }
     }
 
     /// Returns the START_TLS policy. If the policy is only the default and no certificate is
