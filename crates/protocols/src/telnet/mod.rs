@@ -36,14 +36,13 @@
 mod ask_error;
 mod command;
 mod decode;
-mod event;
 mod inspector;
 mod negotiation;
 mod option;
 mod output;
 mod q_method;
 mod search;
-mod settings;
+mod settings_and_events;
 mod subnegotiation;
 mod synch;
 
@@ -58,18 +57,15 @@ mod tests;
 
 pub use ask_error::AskError;
 pub use command::{Command, OptionCode, OptionSet, Side, Verb};
-pub use event::{CharsetOutcome, Event, LinemodeEvent};
 pub use inspector::{Direction, InspectionRecord, RecordContent};
 pub use option::OptionRow;
 pub use option::com_port::{ComPortCommand, ComPortEvent, Control};
 pub use option::compression::{Compressor, DecompressError, Decompressor};
-pub use option::environment::EnvironmentVariable;
-pub use option::flow_control::FlowControl;
 pub use option::linemode::{Linemode, LinemodeMode};
 pub use option::linemode::{SlcFunction, SlcLevel, SlcTable, SpecialCharacter};
-pub use option::terminal_type::Mtts;
 pub use q_method::OptionState;
-pub use settings::{EndOfLine, ServerSettings, UserSettings};
+pub use settings_and_events::{CharsetOutcome, EndOfLine, EnvironmentVariable, Event, FlowControl};
+pub use settings_and_events::{LinemodeEvent, Mtts, ServerSettings, UserSettings};
 
 use alloc::boxed::Box;
 use alloc::string::String;

@@ -6,7 +6,7 @@
 
 use super::command::{IAC, OptionCode, SB, SE};
 use super::search::{find, find_either};
-use super::settings::EndOfLine;
+use super::settings_and_events::EndOfLine;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 

@@ -7,7 +7,7 @@
 //! offer a translation table; this implementation never accepts one. The agreed character set
 //! applies to both directions, and BINARY should be enabled.
 
-use crate::telnet::event::{CharsetOutcome, Event};
+use crate::telnet::settings_and_events::{CharsetOutcome, Event};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;

@@ -12,6 +12,7 @@
 //! and discards variables with other names. Some servers and users have only 256 bytes for a
 //! subnegotiation, so requests are split accordingly.
 
+use crate::telnet::settings_and_events::EnvironmentVariable;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -43,23 +44,6 @@ const VALUE_MAX_BYTES: usize = 256;
 
 /// The names sent as VAR; all others are USERVAR.
 const WELL_KNOWN: [&str; 6] = ["USER", "JOB", "ACCT", "PRINTER", "SYSTEMTYPE", "DISPLAY"];
-
-/// One variable of a user's environment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EnvironmentVariable {
-    /// Name: graphic ASCII without `=`, at most 64 characters.
-    pub name: String,
-    /// Value: no control characters, at most 256 bytes. `None` means unset.
-    pub value: Option<String>,
-}
-
-impl EnvironmentVariable {
-    /// Creates a variable with a value.
-    #[must_use]
-    pub fn new(name: &str, value: &str) -> Self {
-        Self { name: String::from(name), value: Some(String::from(value)) }
-    }
-}
 
 /// A subnegotiation of NEW-ENVIRON.
 #[derive(Debug, PartialEq, Eq)]

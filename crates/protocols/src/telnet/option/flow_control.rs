@@ -3,20 +3,8 @@
 //! The server sends OFF when a program wants to receive these two characters as data, and ON
 //! afterwards. It also specifies whether only XON or any character resumes the output.
 
+use crate::telnet::settings_and_events::FlowControl;
 use core::fmt;
-
-/// How the terminal treats XOFF and XON.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlowControl {
-    /// XOFF and XON are data and do not stop or resume the output.
-    Off,
-    /// XOFF stops the output, XON resumes it.
-    On,
-    /// Any character resumes the output.
-    RestartAny,
-    /// Only XON resumes the output.
-    RestartXon,
-}
 
 impl FlowControl {
     pub(super) fn parse(content: &[u8]) -> Option<Self> {

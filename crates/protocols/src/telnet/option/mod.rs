@@ -24,6 +24,7 @@ pub use option_row::OptionRow;
 
 use super::command::{OptionCode, OptionSet, Side};
 use super::q_method::OptionState;
+use super::settings_and_events::FlowControl;
 use core::fmt;
 
 /// Roles that can perform an option.
@@ -172,7 +173,7 @@ pub(super) enum Message {
     TerminalType(terminal_type::Message),
     Naws(naws::Message),
     TerminalSpeed(terminal_speed::Message),
-    FlowControl(flow_control::FlowControl),
+    FlowControl(FlowControl),
     Linemode(linemode::Message),
     Display(display::Message),
     Environment(environment::Message),
@@ -195,9 +196,7 @@ impl Message {
             OptionCode::TERMINAL_SPEED => {
                 terminal_speed::Message::parse(content).map(Self::TerminalSpeed)
             }
-            OptionCode::TOGGLE_FLOW_CONTROL => {
-                flow_control::FlowControl::parse(content).map(Self::FlowControl)
-            }
+            OptionCode::TOGGLE_FLOW_CONTROL => FlowControl::parse(content).map(Self::FlowControl),
             OptionCode::LINEMODE => linemode::Message::parse(content).map(Self::Linemode),
             OptionCode::X_DISPLAY_LOCATION => display::Message::parse(content).map(Self::Display),
             OptionCode::NEW_ENVIRON => environment::Message::parse(content).map(Self::Environment),

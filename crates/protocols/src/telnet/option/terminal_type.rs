@@ -8,7 +8,7 @@
 //! MUDs ask three times: for the program, for the terminal, and for `MTTS` with a number whose bits
 //! give the capabilities of the program. The fourth answer repeats the third.
 
-use crate::telnet::Event;
+use crate::telnet::settings_and_events::{Event, Mtts};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
@@ -21,16 +21,6 @@ const NAME_MAX_BYTES: usize = 40;
 
 /// Maximum number of names sent or requested (our choice).
 const NAMES_MAX: usize = 16;
-
-/// Description of the user's program for a MUD (Mud Terminal Type Standard).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mtts {
-    /// Name of the program, sent before the name of the terminal.
-    pub program: String,
-    /// Capability bits: 1 ANSI, 2 VT100, 4 UTF-8, 8 256 colors, 16 mouse, 32 OSC color palette, 64
-    /// screen reader, 128 proxy, 256 true color, 512 MNES, 1024 MSLP, 2048 TLS.
-    pub bits: u32,
-}
 
 /// A subnegotiation of TERMINAL-TYPE.
 #[derive(Debug, PartialEq, Eq)]

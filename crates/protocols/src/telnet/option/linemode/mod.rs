@@ -16,7 +16,7 @@ pub use mode::LinemodeMode;
 pub use slc::{SlcFunction, SlcLevel, SlcTable, SpecialCharacter};
 
 use crate::telnet::command::{Command, Verb};
-use crate::telnet::event::{Event, LinemodeEvent};
+use crate::telnet::settings_and_events::{Event, LinemodeEvent};
 use alloc::vec::Vec;
 use core::fmt;
 use slc::{SLC, Triplet};
