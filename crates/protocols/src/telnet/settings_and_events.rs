@@ -139,6 +139,26 @@ impl Default for ServerSettings {
     }
 }
 
+/// The settings of either end.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Settings<'a> {
+    User(&'a UserSettings),
+    Server(&'a ServerSettings),
+}
+
+impl Settings<'_> {
+    pub(super) fn is_user(self) -> bool {
+        matches!(self, Self::User(_))
+    }
+
+    pub(super) fn allowed_options(self) -> OptionSet {
+        match self {
+            Self::User(settings) => settings.allowed_options,
+            Self::Server(settings) => settings.allowed_options,
+        }
+    }
+}
+
 /// Character sets that require no conversion by a caller whose text is UTF-8.
 fn default_charsets() -> Vec<String> {
     Vec::from(["UTF-8", "US-ASCII"].map(String::from))
