@@ -191,7 +191,7 @@ impl Package {
     }
 
     /// Returns the items in the implementations of each type, and the traits as items of the kind
-    /// `impl`.
+    /// `impl`, except traits that are not public.
     fn implementations(&self) -> BTreeMap<Target, Vec<Item>> {
         let mut found: BTreeMap<Target, Vec<Item>> = BTreeMap::new();
         for (path, module) in &self.modules {
@@ -201,6 +201,7 @@ impl Package {
                 let Some(target) = self.resolve(path, &name, 0) else { continue };
                 let members = found.entry(target).or_default();
                 match interface {
+                    Some(name) if self.is_private_trait(path, &name) => {}
                     Some(name) => members.push(Item {
                         kind: "impl".to_owned(),
                         name,
@@ -212,6 +213,17 @@ impl Package {
             }
         }
         found
+    }
+
+    /// Returns whether `name` denotes a trait of this crate without `pub` in the module at `path`.
+    fn is_private_trait(&self, path: &[String], name: &str) -> bool {
+        let path_of_trait: Vec<String> = name.split("::").map(str::to_owned).collect();
+        match self.resolve(path, &path_of_trait, 0) {
+            Some(Target::Item(module, name)) => {
+                self.find(&module, &name).is_some_and(|item| !item.is_public)
+            }
+            _ => false,
+        }
     }
 
     fn is_public(&self, module: &[String]) -> bool {
@@ -334,7 +346,7 @@ fn declared_by_macros(items: &[Item]) -> Vec<Item> {
 }
 
 /// Lists what macros declare: the public declarations in the body of a macro, and the members in
-/// each invocation.
+/// each invocation of such a macro.
 fn list_macros(path: &[String], items: &[Item], lines: &mut BTreeSet<(String, String, String)>) {
     let path = |name: &str| format!("{}!", joined(path, name).join("::"));
     let is_end = |c: char| matches!(c, '{' | '}' | ';');
@@ -348,9 +360,11 @@ fn list_macros(path: &[String], items: &[Item], lines: &mut BTreeSet<(String, St
             }
         }
     }
-    let defined =
-        |name: &str| items.iter().any(|item| item.kind == "macro_rules" && item.name == name);
-    for item in items.iter().filter(|item| item.kind == "macro" && defined(&item.name)) {
+    let is_public = |name: &str| {
+        let mut definitions = items.iter().filter(|item| item.kind == "macro_rules");
+        definitions.any(|item| item.name == name && item.body.contains("pub "))
+    };
+    for item in items.iter().filter(|item| item.kind == "macro" && is_public(&item.name)) {
         let declared = item.body.split_once('{').map(|(name, _)| name.trim());
         let body = declared.map_or(item.body.as_str(), |name| {
             item.body.trim_start().strip_prefix(name).unwrap_or(&item.body)
@@ -488,6 +502,21 @@ mod tests {
         let code = format!("{code}impl B {{ pub fn d() {{}} }}\n");
         let expected = ["enum B", "fn B::d()", "macro names! pub enum $a", "member names! B C"];
         assert_eq!(list(&[("lib.rs", &code)]), expected);
+    }
+
+    #[test]
+    fn the_members_of_a_macro_without_public_declarations_are_not_listed() {
+        let code = "macro_rules! names { ($a:ident) => { pub(crate) enum $a { } }; }\nnames! { B { C } }\n";
+        assert_eq!(list(&[("lib.rs", code)]), [""; 0]);
+    }
+
+    #[test]
+    fn a_trait_that_is_not_public_is_not_listed_at_its_implementation() {
+        let files = [
+            ("lib.rs", "mod a;\npub struct B;\nuse a::{C, D};\nimpl C for B {}\nimpl D for B {}\n"),
+            ("a.rs", "pub(crate) trait C {}\npub trait D {}\n"),
+        ];
+        assert_eq!(list(&files), ["impl B: D", "struct B"]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The codes of commands (RFC 854) and options (the registry of Telnet options), by RFC name.
+//! The codes of commands (RFC 854) by RFC name, and sets of option codes.
 
 use core::fmt;
 
@@ -198,101 +198,6 @@ impl Verb {
 /// The code of an option. Any value is valid, including codes of unknown options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OptionCode(pub u8);
-
-impl OptionCode {
-    /// TRANSMIT-BINARY (RFC 856): all 256 values are data, and CR has no special meaning.
-    pub const BINARY: Self = Self(0);
-    /// ECHO (RFC 857): the side that performs it echoes what it receives.
-    pub const ECHO: Self = Self(1);
-    /// SUPPRESS-GO-AHEAD (RFC 858).
-    pub const SUPPRESS_GO_AHEAD: Self = Self(3);
-    /// STATUS (RFC 859): reports on request which options the sender considers enabled.
-    pub const STATUS: Self = Self(5);
-    /// TIMING-MARK (RFC 860): marks a position in the data stream. It is never enabled or disabled.
-    pub const TIMING_MARK: Self = Self(6);
-    /// TERMINAL-TYPE (RFC 1091).
-    pub const TERMINAL_TYPE: Self = Self(24);
-    /// END-OF-RECORD (RFC 885): the side that performs it ends its records with EOR.
-    pub const END_OF_RECORD: Self = Self(25);
-    /// Negotiate About Window Size (RFC 1073).
-    pub const NAWS: Self = Self(31);
-    /// TERMINAL-SPEED (RFC 1079).
-    pub const TERMINAL_SPEED: Self = Self(32);
-    /// TOGGLE-FLOW-CONTROL (RFC 1372).
-    pub const TOGGLE_FLOW_CONTROL: Self = Self(33);
-    /// LINEMODE (RFC 1184): the user's side edits lines.
-    pub const LINEMODE: Self = Self(34);
-    /// X-DISPLAY-LOCATION (RFC 1096), refused unless the settings allow it.
-    pub const X_DISPLAY_LOCATION: Self = Self(35);
-    /// AUTHENTICATION (RFC 2941), always refused.
-    pub const AUTHENTICATION: Self = Self(37);
-    /// ENCRYPT (RFC 2946), always refused.
-    pub const ENCRYPT: Self = Self(38);
-    /// NEW-ENVIRON (RFC 1572), refused unless the settings allow it.
-    pub const NEW_ENVIRON: Self = Self(39);
-    /// CHARSET (RFC 2066).
-    pub const CHARSET: Self = Self(42);
-    /// COM-PORT-OPTION (RFC 2217).
-    pub const COM_PORT: Self = Self(44);
-    /// START_TLS (draft-altman-telnet-starttls).
-    pub const START_TLS: Self = Self(46);
-    /// MCCP2: the server compresses its output.
-    pub const COMPRESS2: Self = Self(86);
-    /// MCCP3: the user compresses its output.
-    pub const COMPRESS3: Self = Self(87);
-    /// ECHO-ACKNOWLEDGMENT, private to plumbline, with an otherwise unused number.
-    pub const ECHO_ACKNOWLEDGMENT: Self = Self(221);
-
-    /// Returns the name of the option in its RFC, for well-known options.
-    #[must_use]
-    pub const fn name(self) -> Option<&'static str> {
-        Some(match self.0 {
-            0 => "BINARY",
-            1 => "ECHO",
-            3 => "SUPPRESS-GO-AHEAD",
-            5 => "STATUS",
-            6 => "TIMING-MARK",
-            18 => "LOGOUT",
-            23 => "SEND-LOCATION",
-            24 => "TERMINAL-TYPE",
-            25 => "END-OF-RECORD",
-            31 => "NAWS",
-            32 => "TERMINAL-SPEED",
-            33 => "TOGGLE-FLOW-CONTROL",
-            34 => "LINEMODE",
-            35 => "X-DISPLAY-LOCATION",
-            36 => "ENVIRON",
-            37 => "AUTHENTICATION",
-            38 => "ENCRYPT",
-            39 => "NEW-ENVIRON",
-            40 => "TN3270E",
-            42 => "CHARSET",
-            44 => "COM-PORT-OPTION",
-            46 => "START_TLS",
-            69 => "MSDP",
-            70 => "MSSP",
-            85 => "COMPRESS",
-            86 => "COMPRESS2",
-            87 => "COMPRESS3",
-            90 => "MSP",
-            91 => "MXP",
-            93 => "ZMP",
-            200 => "ATCP",
-            201 => "GMCP",
-            221 => "ECHO-ACKNOWLEDGMENT",
-            _ => return None,
-        })
-    }
-}
-
-impl fmt::Display for OptionCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.name() {
-            Some(name) => f.pad(name),
-            None => fmt::Display::fmt(&self.0, f),
-        }
-    }
-}
 
 /// A set of options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,12 +5,14 @@
 //! terminal.
 
 use super::command::{Command, OptionCode, Side, Verb};
-use super::option::{self, OptionRow};
+use super::option::OptionRow;
 use super::q_method::OptionState;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 use core::fmt;
+use net::Cx;
+use net::meter::Counter;
 
 /// Maximum number of records that are stored until the caller reads them (our choice).
 const RECORDS_MAX: usize = 1024;
@@ -116,32 +118,39 @@ impl Inspector {
         self.is_on = is_on;
     }
 
-    pub(super) fn is_on(&self) -> bool {
-        self.is_on
-    }
-
     pub(super) fn take(&mut self) -> Option<InspectionRecord> {
         self.records.pop_front()
     }
 
-    /// Adds a record. Returns whether the oldest record was dropped to make space.
-    pub(super) fn record(&mut self, direction: Direction, content: RecordContent) -> bool {
-        let is_full = self.records.len() >= RECORDS_MAX;
-        if is_full {
-            self.records.pop_front();
+    /// Adds a record if the inspector is on, and drops the oldest record if there is no space.
+    pub(super) fn record(
+        &mut self,
+        direction: Direction,
+        content: impl FnOnce() -> RecordContent,
+        cx: &mut Cx<'_>,
+    ) {
+        if !self.is_on {
+            return;
         }
-        self.records.push_back(InspectionRecord { direction, content });
-        is_full
+        if self.records.len() >= RECORDS_MAX {
+            self.records.pop_front();
+            cx.meter.count(Counter::TelnetRecordsDropped);
+        }
+        self.records.push_back(InspectionRecord { direction, content: content() });
     }
 }
 
-/// Returns the record of a subnegotiation with its content in readable form.
-pub(super) fn subnegotiation(row: OptionRow, bytes: &[u8]) -> RecordContent {
+/// Returns the record of a subnegotiation. The content of an invalid one, which has no description,
+/// is escaped.
+pub(super) fn subnegotiation(
+    row: OptionRow,
+    content: &[u8],
+    description: Option<String>,
+) -> RecordContent {
     let OptionRow { option, us, him } = row;
-    let description = match option::Message::parse(option, bytes) {
-        Some(message) => format!("{message}"),
-        None => format!("\"{}\"", bytes.get(..DESCRIPTION_MAX).unwrap_or(bytes).escape_ascii()),
-    };
+    let description = description.unwrap_or_else(|| {
+        format!("\"{}\"", content.get(..DESCRIPTION_MAX).unwrap_or(content).escape_ascii())
+    });
     let end = description.char_indices().nth(DESCRIPTION_MAX).map(|(at, _)| at);
     let description = match end.and_then(|end| description.get(..end)) {
         Some(start) => format!("{start}..."),

@@ -36,14 +36,14 @@
 mod ask_error;
 mod command;
 mod decode;
-mod event;
 mod inspector;
 mod negotiation;
 mod option;
 mod output;
 mod q_method;
+mod requests;
 mod search;
-mod settings;
+mod settings_and_events;
 mod subnegotiation;
 mod synch;
 
@@ -58,34 +58,26 @@ mod tests;
 
 pub use ask_error::AskError;
 pub use command::{Command, OptionCode, OptionSet, Side, Verb};
-pub use event::{CharsetOutcome, Event, LinemodeEvent};
 pub use inspector::{Direction, InspectionRecord, RecordContent};
 pub use option::OptionRow;
 pub use option::com_port::{ComPortCommand, ComPortEvent, Control};
 pub use option::compression::{Compressor, DecompressError, Decompressor};
-pub use option::environment::EnvironmentVariable;
-pub use option::flow_control::FlowControl;
 pub use option::linemode::{Linemode, LinemodeMode};
 pub use option::linemode::{SlcFunction, SlcLevel, SlcTable, SpecialCharacter};
-pub use option::terminal_type::Mtts;
 pub use q_method::OptionState;
-pub use settings::{EndOfLine, ServerSettings, UserSettings};
+pub use settings_and_events::{CharsetOutcome, EndOfLine, EnvironmentVariable, Event, FlowControl};
+pub use settings_and_events::{LinemodeEvent, Mtts, ServerSettings, UserSettings};
 
-use alloc::boxed::Box;
-use alloc::string::String;
 use command::IAC;
 use decode::{Decoder, Item};
 use inspector::Inspector;
 use net::Cx;
 use net::meter::{Account, Counter, Work};
 use net::time::Instant;
-use option::charset::Charsets;
-use option::com_port::ComPort;
-use option::echo_acknowledgment::Acknowledger;
-use option::environment::{OfferedVariables, RequestedNames};
-use option::start_tls;
-use option::terminal_type::{Names, TerminalTypeQuery};
+use option::Options;
+use option::start_tls::Progress;
 use output::Output;
+use settings_and_events::Settings;
 use synch::Synch;
 
 /// Maximum number of refusals sent in one session (our choice).
@@ -105,117 +97,54 @@ const ANSWERS_MAX: u32 = 1 << 16;
 /// One end of a Telnet connection.
 #[derive(Debug)]
 pub struct Telnet {
-    role: Role,
     end_of_line: EndOfLine,
     starts_negotiation: bool,
     decoder: Decoder,
     synch: Synch,
-    options: option::Options,
+    options: Options,
     timing_marks_awaited: u16,
     refusals_left: u16,
     answers_left: u32,
     output: Output,
     inspector: Inspector,
-    // States of individual options. The types are defined in the files of the options.
-    charsets: Charsets,
-    linemode: Linemode,
-    com_port: ComPort,
-    tls: start_tls::Progress,
-    /// The option with which the local end compresses its output.
-    compression_option: Option<OptionCode>,
-    /// Whether the peer may still announce the start of compression.
-    awaits_compression: bool,
-    acknowledger: Acknowledger,
-}
-
-#[derive(Debug)]
-enum Role {
-    User(Box<User>),
-    Server(Box<Server>),
-}
-
-/// Information that a user sends when the server requests it.
-#[derive(Debug)]
-struct User {
-    names: Names,
-    window: (u16, u16),
-    speed: (u32, u32),
-    display: String,
-    environment: OfferedVariables,
-}
-
-/// Information that a server requests from the user.
-#[derive(Debug)]
-struct Server {
-    terminal_types: TerminalTypeQuery,
-    environment: RequestedNames,
 }
 
 impl Telnet {
     /// Creates the user's end, which has the terminal.
     #[must_use]
     pub fn user(settings: &UserSettings) -> Self {
-        let UserSettings { terminal_type, other_terminal_types: others, mtts, .. } = settings;
-        let in_upper_case = settings.uppercases_terminal_type;
-        let user = User {
-            names: Names::new(terminal_type, others, in_upper_case, mtts.as_ref()),
-            window: settings.window,
-            speed: settings.terminal_speed,
-            display: settings.display.clone(),
-            environment: OfferedVariables::new(&settings.environment),
-        };
-        let charsets = Charsets::new(&settings.charsets, false);
-        // An empty display is not sent.
-        let allowed_options = match settings.display.as_str() {
-            "" => settings.allowed_options.without(OptionCode::X_DISPLAY_LOCATION),
-            _ => settings.allowed_options,
-        };
         Self {
             end_of_line: settings.end_of_line,
             starts_negotiation: settings.starts_negotiation,
             output: Output::new(settings.output_limit_bytes),
-            ..Self::new(Role::User(Box::new(user)), allowed_options, charsets)
+            ..Self::new(Settings::User(settings), false)
         }
     }
 
     /// Creates the server's end, which echoes and runs the processes.
     #[must_use]
     pub fn server(settings: &ServerSettings) -> Self {
-        let server = Server {
-            terminal_types: TerminalTypeQuery::new(settings.terminal_types_max),
-            environment: RequestedNames::new(&settings.environment),
-        };
-        let charsets = Charsets::new(&settings.charsets, true);
         Self {
             end_of_line: settings.end_of_line,
             starts_negotiation: settings.starts_negotiation,
             output: Output::new(settings.output_limit_bytes),
-            decoder: Decoder::new(settings.allowed_options, settings.newline_to_cr),
-            ..Self::new(Role::Server(Box::new(server)), settings.allowed_options, charsets)
+            ..Self::new(Settings::Server(settings), settings.newline_to_cr)
         }
     }
 
-    fn new(role: Role, allowed_options: OptionSet, charsets: Charsets) -> Self {
-        let is_user = matches!(role, Role::User(_));
+    fn new(settings: Settings<'_>, decodes_cr_lf_as_cr: bool) -> Self {
+        let options = Options::new(settings);
         Self {
-            role,
             end_of_line: EndOfLine::default(),
             starts_negotiation: true,
-            decoder: Decoder::new(allowed_options, false),
+            decoder: Decoder::new(options.allowed(), decodes_cr_lf_as_cr),
             synch: Synch::default(),
-            options: option::Options::new(is_user, allowed_options),
+            options,
             timing_marks_awaited: 0,
             refusals_left: REFUSALS_MAX,
             answers_left: ANSWERS_MAX,
             output: Output::new(0),
             inspector: Inspector::default(),
-            charsets,
-            linemode: Linemode::new(is_user),
-            com_port: ComPort::new(is_user),
-            tls: start_tls::Progress::Clear,
-            compression_option: None,
-            awaits_compression: false,
-            acknowledger: Acknowledger::default(),
         }
     }
 
@@ -226,7 +155,7 @@ impl Telnet {
     /// Telnet; after [`Event::CompressionStarted`] the rest is compressed.
     pub fn receive<'a>(&mut self, input: &mut &'a [u8], cx: &mut Cx<'_>) -> Option<Event<'a>> {
         // TLS data cannot be parsed here.
-        if self.tls == start_tls::Progress::Started {
+        if self.tls() == Progress::Started {
             return None;
         }
         let previous_account = cx.meter.enter(Account::Telnet);
@@ -243,10 +172,10 @@ impl Telnet {
             let item = self.decoder.next(input, is_binary);
             let omitted_lfs = self.decoder.take_omitted_lfs();
             if omitted_lfs > 0 {
-                self.acknowledger.record_passed(omitted_lfs, cx.now);
+                self.options.handlers.echo_acknowledgment.record_passed(omitted_lfs, cx.now);
             }
             let item = item?;
-            if self.tls == start_tls::Progress::FollowsSent && item != Item::Subnegotiation {
+            if self.tls() == Progress::FollowsSent && item != Item::Subnegotiation {
                 cx.meter.count(Counter::TelnetItemsBeforeTls);
                 continue;
             }
@@ -298,7 +227,7 @@ impl Telnet {
     /// are unchanged. Rejected bytes are counted; offer them again when the transport has accepted
     /// some output.
     pub fn send(&mut self, data: &[u8], cx: &mut Cx<'_>) -> usize {
-        if self.tls != start_tls::Progress::Clear {
+        if self.output.is_closed() {
             cx.meter.add(Counter::TelnetOutputRefused, data.len() as u64);
             return 0;
         }
@@ -410,14 +339,14 @@ impl Telnet {
     /// Returns the agreed parameters of line editing, if LINEMODE is enabled (RFC 1184).
     #[must_use]
     pub fn linemode(&self) -> Option<&Linemode> {
-        let side = if self.is_user() { Side::Local } else { Side::Remote };
-        self.is_enabled(side, OptionCode::LINEMODE).then_some(&self.linemode)
+        let is_enabled = self.is_enabled(self.users_side(), OptionCode::LINEMODE);
+        is_enabled.then_some(&self.options.handlers.linemode)
     }
 
     /// Returns whether the peer has asked the local end to stop sending data (RFC 2217).
     #[must_use]
     pub fn is_suspended(&self) -> bool {
-        self.com_port.is_suspended()
+        self.options.handlers.com_port.is_suspended()
     }
 
     /// Returns the number of data bytes sent, which is comparable with [`Event::EchoAcknowledged`].
@@ -429,14 +358,15 @@ impl Telnet {
     /// Returns when [`Telnet::timeout`] is to be called.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        self.acknowledger.deadline()
+        self.options.handlers.echo_acknowledgment.deadline()
     }
 
     /// Handles expired timers: acknowledges data whose echo is complete.
     ///
     /// Call it after passing all output of the application to [`Telnet::send`].
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
-        let Some(content) = self.acknowledger.take_due(cx.now) else { return };
+        let option = &mut self.options.handlers.echo_acknowledgment;
+        let Some(content) = option.take_due(cx.now) else { return };
         if self.is_in_force(Side::Local, OptionCode::ECHO_ACKNOWLEDGMENT) {
             self.send_subnegotiation(OptionCode::ECHO_ACKNOWLEDGMENT, &content, cx);
         }
@@ -459,7 +389,7 @@ impl Telnet {
 
     fn on_data<'a>(&mut self, run: &'a [u8], cx: &mut Cx<'_>) -> Option<&'a [u8]> {
         cx.meter.work(Work::TelnetByte, run.len());
-        self.acknowledger.record_passed(run.len(), cx.now);
+        self.options.handlers.echo_acknowledgment.record_passed(run.len(), cx.now);
         let discarded_len = self.synch.count_discarded(run.len());
         cx.meter.add(Counter::TelnetBytesDiscarded, discarded_len as u64);
         let run = run.get(discarded_len..).unwrap_or_default();
@@ -493,19 +423,21 @@ impl Telnet {
     }
 
     fn is_user(&self) -> bool {
-        matches!(self.role, Role::User(_))
+        self.options.is_user()
+    }
+
+    fn users_side(&self) -> Side {
+        if self.is_user() { Side::Local } else { Side::Remote }
+    }
+
+    /// Returns the progress of the switch to TLS.
+    fn tls(&self) -> Progress {
+        self.options.handlers.start_tls.progress()
     }
 
     /// Queues `bytes` completely and counts them once; if they do not fit, counts them as rejected.
     fn put(&mut self, bytes: &[u8], counter: Counter, cx: &mut Cx<'_>) -> bool {
-        // After FOLLOWS of START_TLS, nothing more may be sent in plaintext.
-        let has_room = self.tls == start_tls::Progress::Clear && self.output.put(bytes);
-        if has_room {
-            cx.meter.count(counter);
-        } else {
-            cx.meter.add(Counter::TelnetOutputRefused, bytes.len() as u64);
-        }
-        has_room
+        self.output.put_counted(bytes, counter, cx)
     }
 
     /// Adds a record if the inspector is on.
@@ -515,8 +447,6 @@ impl Telnet {
         content: impl FnOnce() -> RecordContent,
         cx: &mut Cx<'_>,
     ) {
-        if self.inspector.is_on() && self.inspector.record(direction, content()) {
-            cx.meter.count(Counter::TelnetRecordsDropped);
-        }
+        self.inspector.record(direction, content, cx);
     }
 }

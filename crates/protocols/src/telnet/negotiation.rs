@@ -2,13 +2,10 @@
 
 use super::command::{IAC, Verb};
 use super::inspector::{Direction, RecordContent};
-use super::option::com_port::ComPort;
-use super::option::{self, terminal_speed};
-use super::option::{display, naws, start_tls};
+use super::option;
 use super::q_method::Outcome;
-use super::{AskError, Event, OptionCode, OptionState, Role, Side, Telnet};
+use super::{AskError, Event, OptionCode, OptionState, Side, Telnet};
 use super::{ServerSettings, UserSettings};
-use alloc::vec::Vec;
 use net::Cx;
 use net::meter::Counter;
 
@@ -19,12 +16,12 @@ impl Telnet {
             return;
         }
         // START_TLS is first, since agreements before TLS are void.
-        let tls = (if self.is_user() { Side::Local } else { Side::Remote }, OptionCode::START_TLS);
         if self.options.allowed().contains(OptionCode::START_TLS) {
-            _ = self.ask(tls.0, tls.1, true, cx);
+            _ = self.ask(self.users_side(), OptionCode::START_TLS, true, cx);
         }
-        let (wanted, usual) = match self.role {
-            Role::User(_) => (
+        let is_user = self.is_user();
+        let (wanted, usual) = if is_user {
+            (
                 [
                     (Side::Local, OptionCode::TERMINAL_TYPE),
                     (Side::Local, OptionCode::NAWS),
@@ -32,8 +29,9 @@ impl Telnet {
                     (Side::Local, OptionCode::SUPPRESS_GO_AHEAD),
                 ],
                 UserSettings::OPTIONS,
-            ),
-            Role::Server(_) => (
+            )
+        } else {
+            (
                 [
                     (Side::Local, OptionCode::ECHO),
                     (Side::Local, OptionCode::SUPPRESS_GO_AHEAD),
@@ -41,26 +39,18 @@ impl Telnet {
                     (Side::Remote, OptionCode::NAWS),
                 ],
                 ServerSettings::OPTIONS,
-            ),
+            )
         };
         for (side, option) in wanted {
             // An error means that the peer's earlier request has already been accepted.
             _ = self.ask(side, option, true, cx);
         }
-        let is_user = self.is_user();
         let allowed = self.options.allowed();
         for option in option::known() {
-            // A user does not request options that only a server performs.
             if let Some(side) = option::only_side(is_user, option)
                 && allowed.contains(option)
                 && !usual.contains(option)
-                && (!is_user || side == Side::Local)
-                // RFC 2217: the user offers COM-PORT-OPTION. Some users interpret a DO as the
-                // answer to an offer, and then never send WILL.
-                && (is_user || option != OptionCode::COM_PORT)
-                // LINEMODE is requested only by a server that wants the user to edit lines (RFC
-                // 1184).
-                && (!is_user || option != OptionCode::LINEMODE)
+                && option::initiates(is_user, option)
             {
                 _ = self.ask(side, option, true, cx);
             }
@@ -158,95 +148,22 @@ impl Telnet {
         is_security_option.then_some(Event::Declined { side, option })
     }
 
-    /// Sends the messages that follow as soon as an option is enabled.
     fn on_enabled(&mut self, side: Side, option: OptionCode, cx: &mut Cx<'_>) {
         if !self.is_in_force(side, option) {
             return;
         }
-        for content in self.initial_subnegotiations(side, option) {
-            self.send_subnegotiation(option, &content, cx);
-        }
-        match (side, option) {
-            (_, OptionCode::START_TLS) => {
-                let has_sent_follows = self.send_subnegotiation(
-                    OptionCode::START_TLS,
-                    &start_tls::build_follows(),
-                    cx,
-                );
-                self.tls = if has_sent_follows {
-                    start_tls::Progress::FollowsSent
-                } else {
-                    start_tls::Progress::Clear
-                };
-            }
-            (Side::Local, OptionCode::ECHO_ACKNOWLEDGMENT) => self.acknowledger.begin(),
-            // The server compresses its output with COMPRESS2, and the user with COMPRESS3.
-            (Side::Local, OptionCode::COMPRESS2) | (Side::Remote, OptionCode::COMPRESS3) => {
-                self.begin_compression(option, cx);
-            }
-            (Side::Remote, OptionCode::COMPRESS2) | (Side::Local, OptionCode::COMPRESS3) => {
-                self.awaits_compression = true;
-            }
-            _ => {}
-        }
-    }
-
-    /// Returns the subnegotiations that are sent when an option is enabled.
-    fn initial_subnegotiations(&mut self, side: Side, option: OptionCode) -> Vec<Vec<u8>> {
-        let one_subnegotiation = |content: &[u8]| Vec::from([content.to_vec()]);
-        match (&mut self.role, side, option) {
-            (Role::User(user), Side::Local, OptionCode::NAWS) => {
-                one_subnegotiation(&naws::build_is(user.window))
-            }
-            (Role::User(user), Side::Local, OptionCode::TERMINAL_TYPE) => {
-                user.names.restart();
-                Vec::new()
-            }
-            (Role::Server(server), Side::Remote, OptionCode::TERMINAL_TYPE) => {
-                one_subnegotiation(&server.terminal_types.first_request())
-            }
-            (Role::Server(_), Side::Remote, OptionCode::TERMINAL_SPEED) => {
-                one_subnegotiation(&terminal_speed::build_send())
-            }
-            (Role::Server(_), Side::Remote, OptionCode::X_DISPLAY_LOCATION) => {
-                one_subnegotiation(&display::build_send())
-            }
-            (Role::Server(server), Side::Remote, OptionCode::NEW_ENVIRON) => {
-                server.environment.requests()
-            }
-            (_, _, OptionCode::LINEMODE) => self.linemode.begin().into_iter().collect(),
-            _ => Vec::new(),
+        let (handler, mut context) =
+            self.options.handler(option, &mut self.output, &mut self.inspector, cx);
+        if let Some(handler) = handler {
+            handler.on_enabled(side, &mut context);
         }
     }
 
     fn on_disabled(&mut self, side: Side, option: OptionCode, cx: &mut Cx<'_>) {
-        match (side, option) {
-            (Side::Local, OptionCode::COMPRESS2) | (Side::Remote, OptionCode::COMPRESS3)
-                if self.compression_option == Some(option) =>
-            {
-                self.compression_option = None;
-                if !self.output.put_compression_boundary() {
-                    cx.meter.count(Counter::TelnetOutputRefused);
-                }
-            }
-            (Side::Remote, OptionCode::COMPRESS2) | (Side::Local, OptionCode::COMPRESS3) => {
-                self.awaits_compression = false;
-            }
-            (_, OptionCode::COM_PORT) => self.com_port = ComPort::new(self.is_user()),
-            (_, OptionCode::CHARSET) => self.charsets.discard_request(),
-            (_, OptionCode::ECHO_ACKNOWLEDGMENT) => self.acknowledger.end(),
-            _ => {}
-        }
-    }
-
-    /// Announces that the following output is compressed, and marks the position.
-    fn begin_compression(&mut self, option: OptionCode, cx: &mut Cx<'_>) {
-        // The output can be compressed only once.
-        if self.output.will_be_compressed() || !self.send_subnegotiation(option, &[], cx) {
-            return;
-        }
-        if self.output.put_compression_boundary() {
-            self.compression_option = Some(option);
+        let (handler, mut context) =
+            self.options.handler(option, &mut self.output, &mut self.inspector, cx);
+        if let Some(handler) = handler {
+            handler.on_disabled(side, &mut context);
         }
     }
 

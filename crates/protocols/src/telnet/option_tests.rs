@@ -6,6 +6,7 @@ use super::tests::{
     End, OwnedEvent, command, data, disabled_event, enabled_event, settle, wire_bytes,
 };
 use super::*;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use proptest::prelude::*;
 use std::string::ToString;

@@ -6,9 +6,11 @@
 
 use super::command::{IAC, OptionCode, SB, SE};
 use super::search::{find, find_either};
-use super::settings::EndOfLine;
+use super::settings_and_events::EndOfLine;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use net::Cx;
+use net::meter::Counter;
 
 const LF: u8 = b'\n';
 const CR: u8 = b'\r';
@@ -32,6 +34,7 @@ pub(super) struct Output {
     is_compressed: bool,
     /// Number of data bytes queued so far, counted as the peer decodes them.
     data_position: u64,
+    is_closed: bool,
 }
 
 /// Maximum number of queued starts and ends of compression (our choice). Each one after the first
@@ -48,6 +51,7 @@ impl Output {
             compression_boundaries: VecDeque::new(),
             is_compressed: false,
             data_position: 0,
+            is_closed: false,
         }
     }
 
@@ -114,10 +118,36 @@ impl Output {
         }
     }
 
+    /// Rejects everything that follows.
+    pub(super) fn close(&mut self) {
+        self.is_closed = true;
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Queues `command` completely and counts it once; if it does not fit, counts its bytes as
+    /// rejected. Returns whether it fit.
+    pub(super) fn put_counted(
+        &mut self,
+        command: &[u8],
+        counter: Counter,
+        cx: &mut Cx<'_>,
+    ) -> bool {
+        let has_room = self.put(command);
+        if has_room {
+            cx.meter.count(counter);
+        } else {
+            cx.meter.add(Counter::TelnetOutputRefused, command.len() as u64);
+        }
+        has_room
+    }
+
     /// Queues `command` completely or not at all. Returns whether `command` fit.
-    pub(super) fn put(&mut self, command: &[u8]) -> bool {
+    fn put(&mut self, command: &[u8]) -> bool {
         let limit = self.data_limit.saturating_add(COMMAND_RESERVE);
-        let fits = self.queued().len().saturating_add(command.len()) <= limit;
+        let fits = !self.is_closed && self.queued().len().saturating_add(command.len()) <= limit;
         if fits {
             self.bytes.extend_from_slice(command);
         }
@@ -188,6 +218,7 @@ fn plain_nvt(data: &[u8]) -> usize {
 
 /// Returns a complete subnegotiation: IAC SB, `option`, `content` with every 255 doubled, IAC SE.
 pub(super) fn subnegotiation(option: OptionCode, content: &[u8]) -> Vec<u8> {
+    debug_assert!(option.0 != IAC, "option 255 (EXTENDED-OPTIONS-LIST) is never enabled");
     let mut bytes = Vec::with_capacity(content.len() + 5);
     bytes.extend_from_slice(&[IAC, SB, option.0]);
     for &byte in content {

@@ -4,6 +4,7 @@
 use super::command::{SB, SE};
 use super::tests::{End, command, data, disabled_event, enabled_event};
 use super::*;
+use alloc::string::String;
 use std::vec;
 
 // req RFC1123:3.2.1-MUST-4

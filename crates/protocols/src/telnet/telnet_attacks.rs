@@ -5,6 +5,7 @@ use super::command::{SB, SE};
 use super::output::COMMAND_RESERVE;
 use super::tests::{End, OwnedEvent, command, data};
 use super::*;
+use alloc::string::String;
 use alloc::vec::Vec;
 use net::rng::Rng;
 use proptest::prelude::*;

@@ -7,8 +7,11 @@
 //! offer a translation table; this implementation never accepts one. The agreed character set
 //! applies to both directions, and BINARY should be enabled.
 
-use crate::telnet::event::{CharsetOutcome, Event};
-use alloc::string::String;
+use crate::telnet::command::{OptionCode, Side};
+use crate::telnet::option::definition::{Definition, Role};
+use crate::telnet::option::handler::{Context, Handler, Invalid, Received};
+use crate::telnet::settings_and_events::{CharsetOutcome, Event, Settings};
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -27,9 +30,20 @@ const NAME_MAX_BYTES: usize = 40;
 /// Maximum number of names in one request (our choice).
 const NAMES_MAX: usize = 32;
 
+impl OptionCode {
+    /// CHARSET (RFC 2066).
+    pub const CHARSET: Self = Self(42);
+}
+
+pub(super) const DEFINITION: Definition = Definition {
+    content_max_bytes: 1536,
+    describe: |content| Some(Message::parse(content)?.to_string()),
+    ..Definition::new(OptionCode::CHARSET, Role::Either)
+};
+
 /// A subnegotiation of CHARSET.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::telnet) enum Message {
+enum Message {
     Request(Vec<Vec<u8>>),
     Accepted(Vec<u8>),
     Rejected,
@@ -39,7 +53,7 @@ pub(in crate::telnet) enum Message {
 }
 
 impl Message {
-    pub(super) fn parse(content: &[u8]) -> Option<Self> {
+    fn parse(content: &[u8]) -> Option<Self> {
         match content {
             [REQUEST, list @ ..] => names(list).map(Self::Request),
             [ACCEPTED, name @ ..] => Some(Self::Accepted(name.to_vec())),
@@ -90,8 +104,30 @@ pub(in crate::telnet) struct Charsets {
 /// The answer to send, and the event for the caller.
 type Reply = (Option<Vec<u8>>, Option<Event<'static>>);
 
+impl Handler for Charsets {
+    fn from_settings(settings: Settings<'_>) -> Self {
+        match settings {
+            Settings::User(settings) => Self::new(&settings.charsets, false),
+            Settings::Server(settings) => Self::new(&settings.charsets, true),
+        }
+    }
+
+    fn on_disabled(&mut self, _side: Side, _context: &mut Context<'_, '_>) {
+        self.discard_request();
+    }
+
+    fn receive(&mut self, content: &[u8], context: &mut Context<'_, '_>) -> Received {
+        let message = Message::parse(content).filter(|_| context.row.is_in_use());
+        let (answer, event) = message.and_then(|it| self.on_message(&it)).ok_or(Invalid)?;
+        if let Some(answer) = answer {
+            context.send(&answer);
+        }
+        Ok(event)
+    }
+}
+
 impl Charsets {
-    pub(in crate::telnet) fn new(supported: &[String], is_server: bool) -> Self {
+    fn new(supported: &[String], is_server: bool) -> Self {
         let is_name = |name: &&String| {
             (1..=NAME_MAX_BYTES).contains(&name.len())
                 && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b';')
@@ -115,12 +151,12 @@ impl Charsets {
         Some(content)
     }
 
-    /// Discards the outstanding request when the option is disabled.
+    /// Discards the outstanding request, if any.
     pub(in crate::telnet) fn discard_request(&mut self) {
         self.is_request_outstanding = false;
     }
 
-    pub(in crate::telnet) fn receive(&mut self, message: &Message) -> Option<Reply> {
+    fn on_message(&mut self, message: &Message) -> Option<Reply> {
         match message {
             Message::Request(_) if self.is_request_outstanding && self.is_server => {
                 Some((Some(Vec::from([REJECTED])), None))
@@ -172,7 +208,7 @@ mod tests {
     }
 
     fn receive(charsets: &mut Charsets, content: &[u8]) -> Option<Reply> {
-        charsets.receive(&Message::parse(content)?)
+        charsets.on_message(&Message::parse(content)?)
     }
 
     fn accepted_event(name: &str) -> Event<'static> {

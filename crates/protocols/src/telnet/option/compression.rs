@@ -22,7 +22,12 @@
 //! so expansion costs time but no memory. A peer whose data expands to more than [`EXPANSION_MAX`]
 //! times its compressed size, beyond the first [`EXPANSION_FREE_BYTES`], is rejected.
 
+use crate::telnet::command::{OptionCode, Side};
+use crate::telnet::option::definition::{Definition, Role};
+use crate::telnet::option::handler::{Context, Handler, Invalid, Received};
+use crate::telnet::settings_and_events::{Event, Settings};
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use miniz_oxide::deflate::core::{CompressorOxide, TDEFLFlush, TDEFLStatus, compress};
@@ -30,6 +35,87 @@ use miniz_oxide::inflate::stream::{InflateState, inflate};
 use miniz_oxide::{DataFormat, MZError, MZFlush, MZStatus};
 use net::Cx;
 use net::meter::Counter;
+
+impl OptionCode {
+    /// MCCP2: the server compresses its output.
+    pub const COMPRESS2: Self = Self(86);
+    /// MCCP3: the user compresses its output.
+    pub const COMPRESS3: Self = Self(87);
+}
+
+pub(super) const COMPRESS2_DEFINITION: Definition = definition(OptionCode::COMPRESS2);
+pub(super) const COMPRESS3_DEFINITION: Definition = definition(OptionCode::COMPRESS3);
+
+const fn definition(option: OptionCode) -> Definition {
+    Definition {
+        describe: |content| content.is_empty().then(|| String::from("start of compression")),
+        ..Definition::new(option, Role::Server)
+    }
+}
+
+/// State of MCCP2 and MCCP3.
+#[derive(Debug)]
+pub(in crate::telnet) struct Compression {
+    is_user: bool,
+    /// The option with which the local end compresses its output.
+    output_option: Option<OptionCode>,
+    /// Whether the peer may still announce the start of compression.
+    awaits_start: bool,
+}
+
+impl Compression {
+    /// Returns whether the local end compresses if `side` performs the option. The server
+    /// compresses its output with COMPRESS2, and the user with COMPRESS3.
+    fn is_for_output(option: OptionCode, side: Side) -> bool {
+        (option == OptionCode::COMPRESS2) == (side == Side::Local)
+    }
+}
+
+impl Handler for Compression {
+    fn from_settings(settings: Settings<'_>) -> Self {
+        Self { is_user: settings.is_user(), output_option: None, awaits_start: false }
+    }
+
+    fn on_enabled(&mut self, side: Side, context: &mut Context<'_, '_>) {
+        let option = context.row.option;
+        if !Self::is_for_output(option, side) {
+            self.awaits_start = true;
+            return;
+        }
+        // The output can be compressed only once. The announcement of the start has no content.
+        if !context.output.will_be_compressed()
+            && context.send(&[])
+            && context.output.put_compression_boundary()
+        {
+            self.output_option = Some(option);
+        }
+    }
+
+    fn on_disabled(&mut self, side: Side, context: &mut Context<'_, '_>) {
+        let option = context.row.option;
+        if !Self::is_for_output(option, side) {
+            self.awaits_start = false;
+        } else if self.output_option == Some(option) {
+            self.output_option = None;
+            if !context.output.put_compression_boundary() {
+                context.cx.meter.count(Counter::TelnetOutputRefused);
+            }
+        }
+    }
+
+    fn receive(&mut self, content: &[u8], context: &mut Context<'_, '_>) -> Received {
+        let row = context.row;
+        // The peer may still start an announced compressed stream after the local end has requested
+        // the end of compression.
+        let is_enabled = row.is_enabled(Side::Remote) || row.is_enabled(Side::Local);
+        let is_peers_option = (row.option == OptionCode::COMPRESS2) == self.is_user;
+        let is_valid = content.is_empty() && is_enabled && is_peers_option;
+        if !is_valid || !core::mem::take(&mut self.awaits_start) {
+            return Err(Invalid);
+        }
+        Ok(Some(Event::CompressionStarted))
+    }
+}
 
 /// Maximum expansion factor (our choice). The text of a session has a factor of about 5.
 const EXPANSION_MAX: u64 = 100;

@@ -18,7 +18,12 @@
 //! know it, and their refusal costs three bytes. Neither the registry nor any known implementation
 //! uses this option code.
 
+use crate::telnet::command::{OptionCode, Side};
+use crate::telnet::option::definition::{Definition, Role};
+use crate::telnet::option::handler::{Context, Handler, Invalid, Received};
+use crate::telnet::settings_and_events::{Event, Settings};
 use alloc::collections::VecDeque;
+use alloc::format;
 use net::time::{Duration, Instant};
 
 /// Time in which a program must echo. After this time the program is assumed not to echo (our
@@ -29,22 +34,54 @@ const ECHO_DELAY: Duration = Duration::from_millis(50);
 /// slightly later.
 const PENDING_MAX: usize = 64;
 
-pub(super) fn parse(content: &[u8]) -> Option<u64> {
-    content.try_into().ok().map(u64::from_be_bytes)
+impl OptionCode {
+    /// ECHO-ACKNOWLEDGMENT, private to plumbline, with an otherwise unused number.
+    pub const ECHO_ACKNOWLEDGMENT: Self = Self(221);
 }
+
+pub(super) const DEFINITION: Definition = Definition {
+    content_max_bytes: 8,
+    describe: |content| Some(format!("{} bytes", parse(content)?)),
+    ..Definition::new(OptionCode::ECHO_ACKNOWLEDGMENT, Role::Server)
+};
 
 /// Number of data bytes that a server has passed to the program, and the counts that are not
 /// acknowledged yet.
 #[derive(Debug, Default)]
-pub(in crate::telnet) struct Acknowledger {
+pub(in crate::telnet) struct EchoAcknowledgment {
     is_on: bool,
     passed_bytes: u64,
     pending: VecDeque<(Instant, u64)>,
 }
 
-impl Acknowledger {
+impl Handler for EchoAcknowledgment {
+    fn from_settings(_settings: Settings<'_>) -> Self {
+        Self::default()
+    }
+
+    fn on_enabled(&mut self, side: Side, _context: &mut Context<'_, '_>) {
+        if side == Side::Local {
+            self.begin();
+        }
+    }
+
+    fn on_disabled(&mut self, _side: Side, _context: &mut Context<'_, '_>) {
+        self.end();
+    }
+
+    fn receive(&mut self, content: &[u8], context: &mut Context<'_, '_>) -> Received {
+        let count = parse(content).ok_or(Invalid)?;
+        // More bytes than were sent cannot have been echoed.
+        if !context.row.is_enabled(Side::Remote) || count > context.output.data_position() {
+            return Err(Invalid);
+        }
+        Ok(Some(Event::EchoAcknowledged(count)))
+    }
+}
+
+impl EchoAcknowledgment {
     /// Starts to send acknowledgments.
-    pub(in crate::telnet) fn begin(&mut self) {
+    fn begin(&mut self) {
         self.is_on = true;
     }
 
@@ -83,11 +120,15 @@ impl Acknowledger {
         count.map(u64::to_be_bytes)
     }
 
-    /// Discards pending acknowledgments when the option is disabled.
-    pub(in crate::telnet) fn end(&mut self) {
+    /// Stops sending acknowledgments, and discards the pending ones.
+    fn end(&mut self) {
         self.is_on = false;
         self.pending.clear();
     }
+}
+
+fn parse(content: &[u8]) -> Option<u64> {
+    content.try_into().ok().map(u64::from_be_bytes)
 }
 
 #[cfg(test)]
@@ -100,34 +141,34 @@ mod tests {
 
     #[test]
     fn data_passed_to_the_program_is_acknowledged_after_the_echo_delay() {
-        let mut acknowledger = Acknowledger::default();
-        acknowledger.begin();
-        acknowledger.record_passed(3, at_millis(10));
-        acknowledger.record_passed(4, at_millis(20));
+        let mut option = EchoAcknowledgment::default();
+        option.begin();
+        option.record_passed(3, at_millis(10));
+        option.record_passed(4, at_millis(20));
         assert_eq!(
-            (acknowledger.deadline(), acknowledger.take_due(at_millis(59))),
+            (option.deadline(), option.take_due(at_millis(59))),
             (Some(at_millis(60)), None)
         );
-        assert_eq!(acknowledger.take_due(at_millis(60)), Some(3_u64.to_be_bytes()));
-        assert_eq!(acknowledger.take_due(at_millis(200)), Some(7_u64.to_be_bytes()));
-        assert_eq!((acknowledger.deadline(), acknowledger.take_due(at_millis(300))), (None, None));
+        assert_eq!(option.take_due(at_millis(60)), Some(3_u64.to_be_bytes()));
+        assert_eq!(option.take_due(at_millis(200)), Some(7_u64.to_be_bytes()));
+        assert_eq!((option.deadline(), option.take_due(at_millis(300))), (None, None));
     }
 
     #[test]
     fn a_flood_of_keys_has_a_limited_number_of_deadlines() {
-        let mut acknowledger = Acknowledger::default();
-        acknowledger.begin();
-        (0..10_000).for_each(|millis| acknowledger.record_passed(1, at_millis(millis)));
-        assert_eq!(acknowledger.pending.len(), PENDING_MAX);
-        assert_eq!(acknowledger.take_due(at_millis(20_000)), Some(10_000_u64.to_be_bytes()));
+        let mut option = EchoAcknowledgment::default();
+        option.begin();
+        (0..10_000).for_each(|millis| option.record_passed(1, at_millis(millis)));
+        assert_eq!(option.pending.len(), PENDING_MAX);
+        assert_eq!(option.take_due(at_millis(20_000)), Some(10_000_u64.to_be_bytes()));
     }
 
     #[test]
     fn an_acknowledgment_is_not_sent_after_the_end_of_the_option() {
-        let mut acknowledger = Acknowledger::default();
-        acknowledger.begin();
-        acknowledger.record_passed(3, at_millis(10));
-        acknowledger.end();
-        assert_eq!((acknowledger.deadline(), acknowledger.take_due(at_millis(100))), (None, None));
+        let mut option = EchoAcknowledgment::default();
+        option.begin();
+        option.record_passed(3, at_millis(10));
+        option.end();
+        assert_eq!((option.deadline(), option.take_due(at_millis(100))), (None, None));
     }
 }

@@ -12,9 +12,14 @@
 //! and discards variables with other names. Some servers and users have only 256 bytes for a
 //! subnegotiation, so requests are split accordingly.
 
-use alloc::string::String;
+use crate::telnet::command::{OptionCode, Side};
+use crate::telnet::option::definition::{Definition, Role};
+use crate::telnet::option::handler::{Context, Handler, Invalid, Received};
+use crate::telnet::settings_and_events::{EnvironmentVariable, Event, Settings};
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
+use net::meter::Counter;
 
 const IS: u8 = 0;
 const SEND: u8 = 1;
@@ -44,26 +49,61 @@ const VALUE_MAX_BYTES: usize = 256;
 /// The names sent as VAR; all others are USERVAR.
 const WELL_KNOWN: [&str; 6] = ["USER", "JOB", "ACCT", "PRINTER", "SYSTEMTYPE", "DISPLAY"];
 
-/// One variable of a user's environment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EnvironmentVariable {
-    /// Name: graphic ASCII without `=`, at most 64 characters.
-    pub name: String,
-    /// Value: no control characters, at most 256 bytes. `None` means unset.
-    pub value: Option<String>,
+impl OptionCode {
+    /// NEW-ENVIRON (RFC 1572), refused unless the settings allow it.
+    pub const NEW_ENVIRON: Self = Self(39);
 }
 
-impl EnvironmentVariable {
-    /// Creates a variable with a value.
-    #[must_use]
-    pub fn new(name: &str, value: &str) -> Self {
-        Self { name: String::from(name), value: Some(String::from(value)) }
+pub(super) const DEFINITION: Definition = Definition {
+    content_max_bytes: 4096,
+    describe: |content| Some(Message::parse(content)?.to_string()),
+    ..Definition::new(OptionCode::NEW_ENVIRON, Role::User)
+};
+
+/// State of NEW-ENVIRON.
+#[derive(Debug)]
+pub(in crate::telnet) enum Environment {
+    User(OfferedVariables),
+    Server(RequestedNames),
+}
+
+impl Handler for Environment {
+    fn from_settings(settings: Settings<'_>) -> Self {
+        match settings {
+            Settings::User(settings) => Self::User(OfferedVariables::new(&settings.environment)),
+            Settings::Server(settings) => Self::Server(RequestedNames::new(&settings.environment)),
+        }
+    }
+
+    fn on_enabled(&mut self, _side: Side, context: &mut Context<'_, '_>) {
+        if let Self::Server(names) = self {
+            names.requests().iter().for_each(|content| _ = context.send(content));
+        }
+    }
+
+    fn receive(&mut self, content: &[u8], context: &mut Context<'_, '_>) -> Received {
+        match (self, Message::parse(content)) {
+            (Self::User(variables), Some(Message::Send(wanted)))
+                if context.row.answers_requests() =>
+            {
+                context.send(&variables.answer(&wanted));
+                Ok(None)
+            }
+            (Self::Server(names), Some(Message::Is(variables) | Message::Info(variables)))
+                if context.row.is_enabled(Side::Remote) =>
+            {
+                let (accepted, refused_count) = names.filter_requested(variables);
+                context.cx.meter.add(Counter::TelnetVariablesRefused, refused_count as u64);
+                Ok((!accepted.is_empty()).then_some(Event::Environment(accepted)))
+            }
+            _ => Err(Invalid),
+        }
     }
 }
 
 /// A subnegotiation of NEW-ENVIRON.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::telnet) enum Message {
+enum Message {
     Send(Vec<Wanted>),
     Is(Vec<Variable>),
     Info(Vec<Variable>),
@@ -71,7 +111,7 @@ pub(in crate::telnet) enum Message {
 
 /// A variable or group of variables that the server requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::telnet) enum Wanted {
+enum Wanted {
     AllWellKnown,
     AllOthers,
     Named { is_well_known: bool, name: Vec<u8> },
@@ -79,13 +119,13 @@ pub(in crate::telnet) enum Wanted {
 
 /// A received variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::telnet) struct Variable {
+struct Variable {
     name: Vec<u8>,
     value: Option<Vec<u8>>,
 }
 
 impl Message {
-    pub(super) fn parse(content: &[u8]) -> Option<Self> {
+    fn parse(content: &[u8]) -> Option<Self> {
         let (&kind, list) = content.split_first()?;
         match kind {
             SEND => {
@@ -176,7 +216,7 @@ pub(in crate::telnet) struct OfferedVariables(Vec<EnvironmentVariable>);
 impl OfferedVariables {
     /// Creates the list from the allowed variables. Variables that cannot be sent unchanged are
     /// omitted.
-    pub(in crate::telnet) fn new(allowed: &[EnvironmentVariable]) -> Self {
+    fn new(allowed: &[EnvironmentVariable]) -> Self {
         let can_be_sent = |variable: &&EnvironmentVariable| {
             is_name(variable.name.as_bytes())
                 && variable.value.as_ref().is_some_and(|value| is_value(value))
@@ -185,7 +225,7 @@ impl OfferedVariables {
     }
 
     /// Returns the content of the answer to a SEND.
-    pub(in crate::telnet) fn answer(&self, wanted: &[Wanted]) -> Vec<u8> {
+    fn answer(&self, wanted: &[Wanted]) -> Vec<u8> {
         let mut content = Vec::from([IS]);
         let mut sent_names: Vec<&[u8]> = Vec::new();
         let everything = [Wanted::AllWellKnown, Wanted::AllOthers];
@@ -261,13 +301,13 @@ pub(in crate::telnet) struct RequestedNames(Vec<String>);
 
 impl RequestedNames {
     /// Creates the list from the names in the settings; invalid names are omitted.
-    pub(in crate::telnet) fn new(names: &[String]) -> Self {
+    fn new(names: &[String]) -> Self {
         let names = names.iter().filter(|name| is_name(name.as_bytes()));
         Self(names.take(VARIABLES_MAX).cloned().collect())
     }
 
     /// Returns the contents of the SENDs for all names, each within [`SEND_MAX_BYTES`].
-    pub(in crate::telnet) fn requests(&self) -> Vec<Vec<u8>> {
+    fn requests(&self) -> Vec<Vec<u8>> {
         let mut requests = Vec::new();
         let mut content = Vec::from([SEND]);
         for name in &self.0 {
@@ -286,10 +326,7 @@ impl RequestedNames {
     }
 
     /// Returns the requested and valid entries of `variables`, and the number of discarded entries.
-    pub(in crate::telnet) fn filter_requested(
-        &self,
-        variables: Vec<Variable>,
-    ) -> (Vec<EnvironmentVariable>, usize) {
+    fn filter_requested(&self, variables: Vec<Variable>) -> (Vec<EnvironmentVariable>, usize) {
         let count = variables.len();
         let accepted_variables: Vec<_> =
             variables.into_iter().filter_map(|it| self.accept(it)).collect();

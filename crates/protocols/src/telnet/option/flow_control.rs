@@ -3,23 +3,45 @@
 //! The server sends OFF when a program wants to receive these two characters as data, and ON
 //! afterwards. It also specifies whether only XON or any character resumes the output.
 
+use crate::telnet::command::{OptionCode, Side};
+use crate::telnet::option::definition::{Definition, Role};
+use crate::telnet::option::handler::{Context, Handler, Invalid, Received};
+use crate::telnet::settings_and_events::{Event, FlowControl, Settings};
+use alloc::string::ToString;
 use core::fmt;
 
-/// How the terminal treats XOFF and XON.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlowControl {
-    /// XOFF and XON are data and do not stop or resume the output.
-    Off,
-    /// XOFF stops the output, XON resumes it.
-    On,
-    /// Any character resumes the output.
-    RestartAny,
-    /// Only XON resumes the output.
-    RestartXon,
+impl OptionCode {
+    /// TOGGLE-FLOW-CONTROL (RFC 1372).
+    pub const TOGGLE_FLOW_CONTROL: Self = Self(33);
+}
+
+pub(super) const DEFINITION: Definition = Definition {
+    content_max_bytes: 1,
+    describe: |content| Some(FlowControl::parse(content)?.to_string()),
+    ..Definition::new(OptionCode::TOGGLE_FLOW_CONTROL, Role::User)
+};
+
+/// TOGGLE-FLOW-CONTROL, which has no state.
+#[derive(Debug)]
+pub(in crate::telnet) struct ToggleFlowControl;
+
+impl Handler for ToggleFlowControl {
+    fn from_settings(_settings: Settings<'_>) -> Self {
+        Self
+    }
+
+    fn receive(&mut self, content: &[u8], context: &mut Context<'_, '_>) -> Received {
+        let flow = FlowControl::parse(content).ok_or(Invalid)?;
+        // Only a user performs the option.
+        if !context.row.is_in_force(Side::Local) {
+            return Err(Invalid);
+        }
+        Ok(Some(Event::FlowControl(flow)))
+    }
 }
 
 impl FlowControl {
-    pub(super) fn parse(content: &[u8]) -> Option<Self> {
+    fn parse(content: &[u8]) -> Option<Self> {
         match content {
             [0] => Some(Self::Off),
             [1] => Some(Self::On),

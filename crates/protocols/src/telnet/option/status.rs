@@ -5,18 +5,58 @@
 //! byte within parameters is doubled. The list is the view of one end, which helps the user find
 //! disagreements.
 
-use crate::telnet::Side;
-use crate::telnet::command::{OptionCode, SB, SE, Verb};
+use crate::telnet::command::{OptionCode, SB, SE, Side, Verb};
+use crate::telnet::option::definition::{Definition, Role};
+use crate::telnet::option::handler::{Context, Handler, Invalid, Received};
 use crate::telnet::option::option_row::OptionRow;
+use crate::telnet::settings_and_events::{Event, Settings};
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::fmt;
 
 const IS: u8 = 0;
 const SEND: u8 = 1;
 
+/// Content of a SEND subnegotiation.
+pub(in crate::telnet) const SEND_CONTENT: [u8; 1] = [SEND];
+
+impl OptionCode {
+    /// STATUS (RFC 859): reports on request which options the sender considers enabled.
+    pub const STATUS: Self = Self(5);
+}
+
+pub(super) const DEFINITION: Definition = Definition {
+    content_max_bytes: 512,
+    describe: |content| Some(Message::parse(content)?.to_string()),
+    ..Definition::new(OptionCode::STATUS, Role::Either)
+};
+
+/// STATUS, which has no state.
+#[derive(Debug)]
+pub(in crate::telnet) struct Status;
+
+impl Handler for Status {
+    fn from_settings(_settings: Settings<'_>) -> Self {
+        Self
+    }
+
+    fn receive(&mut self, content: &[u8], context: &mut Context<'_, '_>) -> Received {
+        match Message::parse(content) {
+            Some(Message::Send) if context.row.is_in_force(Side::Local) => {
+                context.send(&build_is(context.rows));
+                Ok(None)
+            }
+            Some(Message::Is(list)) if context.row.is_enabled(Side::Remote) => {
+                Ok(Some(Event::Status(list)))
+            }
+            _ => Err(Invalid),
+        }
+    }
+}
+
 /// A subnegotiation of STATUS.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::telnet) enum Message {
+enum Message {
     /// SEND: requests the options that the receiver considers enabled.
     Send,
     /// IS: the options that the sender considers enabled, each with its side as seen from the
@@ -25,7 +65,7 @@ pub(in crate::telnet) enum Message {
 }
 
 impl Message {
-    pub(super) fn parse(content: &[u8]) -> Option<Self> {
+    fn parse(content: &[u8]) -> Option<Self> {
         match content {
             [SEND] => Some(Self::Send),
             [IS, list @ ..] => parse_list(list).map(Self::Is),
@@ -45,14 +85,9 @@ impl fmt::Display for Message {
     }
 }
 
-/// Returns the content of a SEND subnegotiation.
-pub(in crate::telnet) fn build_send() -> [u8; 1] {
-    [SEND]
-}
-
 /// Returns the content of an IS subnegotiation for `rows`: WILL for local options, DO for options
 /// of the peer.
-pub(in crate::telnet) fn build_is(rows: &[OptionRow]) -> Vec<u8> {
+fn build_is(rows: &[OptionRow]) -> Vec<u8> {
     let mut content = Vec::from([IS]);
     for row in rows {
         if row.us.is_enabled() {

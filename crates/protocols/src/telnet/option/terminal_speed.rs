@@ -3,7 +3,12 @@
 //!
 //! A server sends SEND, and the user answers IS with two decimal numbers separated by a comma.
 
+use crate::telnet::command::{OptionCode, Side};
+use crate::telnet::option::definition::{Definition, Role};
+use crate::telnet::option::handler::{Context, Handler, Invalid, Received};
+use crate::telnet::settings_and_events::{Event, Settings};
 use alloc::format;
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -13,15 +18,63 @@ const SEND: u8 = 1;
 /// Maximum number of digits of a speed (our choice): enough for 32 bits.
 const DIGITS_MAX: usize = 10;
 
+impl OptionCode {
+    /// TERMINAL-SPEED (RFC 1079).
+    pub const TERMINAL_SPEED: Self = Self(32);
+}
+
+pub(super) const DEFINITION: Definition = Definition {
+    content_max_bytes: 64,
+    describe: |content| Some(Message::parse(content)?.to_string()),
+    ..Definition::new(OptionCode::TERMINAL_SPEED, Role::User)
+};
+
+/// State of TERMINAL-SPEED.
+#[derive(Debug)]
+pub(in crate::telnet) struct TerminalSpeed {
+    /// Transmit and receive speed of the user's terminal; `None` at a server.
+    speed: Option<(u32, u32)>,
+}
+
+impl Handler for TerminalSpeed {
+    fn from_settings(settings: Settings<'_>) -> Self {
+        match settings {
+            Settings::User(settings) => Self { speed: Some(settings.terminal_speed) },
+            Settings::Server(_) => Self { speed: None },
+        }
+    }
+
+    fn on_enabled(&mut self, side: Side, context: &mut Context<'_, '_>) {
+        if side == Side::Remote {
+            context.send(&[SEND]);
+        }
+    }
+
+    fn receive(&mut self, content: &[u8], context: &mut Context<'_, '_>) -> Received {
+        match (Message::parse(content), self.speed) {
+            (Some(Message::Send), Some(speed)) if context.row.answers_requests() => {
+                context.send(&build_is(speed));
+                Ok(None)
+            }
+            (Some(Message::Is { transmit, receive }), None)
+                if context.row.is_enabled(Side::Remote) =>
+            {
+                Ok(Some(Event::TerminalSpeed { transmit, receive }))
+            }
+            _ => Err(Invalid),
+        }
+    }
+}
+
 /// A subnegotiation of TERMINAL-SPEED.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::telnet) enum Message {
+enum Message {
     Send,
     Is { transmit: u32, receive: u32 },
 }
 
 impl Message {
-    pub(super) fn parse(content: &[u8]) -> Option<Self> {
+    fn parse(content: &[u8]) -> Option<Self> {
         match content {
             [SEND] => Some(Self::Send),
             [IS, speeds @ ..] => {
@@ -42,13 +95,8 @@ impl fmt::Display for Message {
     }
 }
 
-/// Returns the content of a SEND subnegotiation.
-pub(in crate::telnet) fn build_send() -> [u8; 1] {
-    [SEND]
-}
-
 /// Returns the content of an IS subnegotiation that reports the speeds.
-pub(in crate::telnet) fn build_is((transmit, receive): (u32, u32)) -> Vec<u8> {
+fn build_is((transmit, receive): (u32, u32)) -> Vec<u8> {
     let mut content = Vec::from([IS]);
     content.extend_from_slice(format!("{transmit},{receive}").as_bytes());
     content

@@ -8,7 +8,10 @@
 //! MUDs ask three times: for the program, for the terminal, and for `MTTS` with a number whose bits
 //! give the capabilities of the program. The fourth answer repeats the third.
 
-use crate::telnet::Event;
+use crate::telnet::command::{OptionCode, Side};
+use crate::telnet::option::definition::{Definition, Role};
+use crate::telnet::option::handler::{Context, Handler, Invalid, Received};
+use crate::telnet::settings_and_events::{Event, Mtts, Settings};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
@@ -22,26 +25,81 @@ const NAME_MAX_BYTES: usize = 40;
 /// Maximum number of names sent or requested (our choice).
 const NAMES_MAX: usize = 16;
 
-/// Description of the user's program for a MUD (Mud Terminal Type Standard).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mtts {
-    /// Name of the program, sent before the name of the terminal.
-    pub program: String,
-    /// Capability bits: 1 ANSI, 2 VT100, 4 UTF-8, 8 256 colors, 16 mouse, 32 OSC color palette, 64
-    /// screen reader, 128 proxy, 256 true color, 512 MNES, 1024 MSLP, 2048 TLS.
-    pub bits: u32,
+impl OptionCode {
+    /// TERMINAL-TYPE (RFC 1091).
+    pub const TERMINAL_TYPE: Self = Self(24);
+}
+
+pub(super) const DEFINITION: Definition = Definition {
+    content_max_bytes: 512,
+    describe: |content| Some(Message::parse(content)?.to_string()),
+    ..Definition::new(OptionCode::TERMINAL_TYPE, Role::User)
+};
+
+/// State of TERMINAL-TYPE.
+#[derive(Debug)]
+pub(in crate::telnet) enum TerminalType {
+    User(Names),
+    Server(TerminalTypeQuery),
+}
+
+impl Handler for TerminalType {
+    fn from_settings(settings: Settings<'_>) -> Self {
+        match settings {
+            Settings::User(settings) => Self::User(Names::new(
+                &settings.terminal_type,
+                &settings.other_terminal_types,
+                settings.uppercases_terminal_type,
+                settings.mtts.as_ref(),
+            )),
+            Settings::Server(settings) => {
+                Self::Server(TerminalTypeQuery::new(settings.terminal_types_max))
+            }
+        }
+    }
+
+    fn on_enabled(&mut self, _side: Side, context: &mut Context<'_, '_>) {
+        match self {
+            Self::User(names) => names.restart(),
+            Self::Server(query) => _ = context.send(&query.first_request()),
+        }
+    }
+
+    fn receive(&mut self, content: &[u8], context: &mut Context<'_, '_>) -> Received {
+        match (self, Message::parse(content)) {
+            (Self::User(names), Some(Message::Send)) if context.row.answers_requests() => {
+                context.send(&names.answer());
+                Ok(None)
+            }
+            (Self::Server(query), Some(Message::Is(name)))
+                if context.row.is_enabled(Side::Remote) =>
+            {
+                let (asks_again, event) = query.on_name(name);
+                if asks_again {
+                    context.send(&[SEND]);
+                }
+                Ok(event)
+            }
+            (Self::Server(query), Some(Message::Mtts(bits)))
+                if context.row.is_enabled(Side::Remote) =>
+            {
+                Ok(Some(query.on_mtts(bits)))
+            }
+            _ => Err(Invalid),
+        }
+    }
 }
 
 /// A subnegotiation of TERMINAL-TYPE.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::telnet) enum Message {
+enum Message {
     Send,
     Is(String),
     Mtts(u32),
 }
 
 impl Message {
-    pub(super) fn parse(content: &[u8]) -> Option<Self> {
+    fn parse(content: &[u8]) -> Option<Self> {
         match content {
             [SEND] => Some(Self::Send),
             [IS, b'M', b'T', b'T', b'S', b' ', bits @ ..] => {
@@ -69,11 +127,6 @@ impl fmt::Display for Message {
     }
 }
 
-/// Returns the content of a SEND subnegotiation.
-pub(in crate::telnet) fn build_send() -> [u8; 1] {
-    [SEND]
-}
-
 /// The names that a user sends, one for each SEND.
 #[derive(Debug)]
 pub(in crate::telnet) struct Names {
@@ -82,7 +135,7 @@ pub(in crate::telnet) struct Names {
 }
 
 impl Names {
-    pub(in crate::telnet) fn new(
+    fn new(
         first_name: &str,
         other_names: &[String],
         in_upper_case: bool,
@@ -101,12 +154,12 @@ impl Names {
     }
 
     /// Restarts the list.
-    pub(in crate::telnet) fn restart(&mut self) {
+    fn restart(&mut self) {
         self.sent_count = 0;
     }
 
     /// Returns the content of an IS subnegotiation with the next name.
-    pub(in crate::telnet) fn answer(&mut self) -> Vec<u8> {
+    fn answer(&mut self) -> Vec<u8> {
         let name = self.names.get(self.sent_count).or(self.names.last());
         let mut content = Vec::from([IS]);
         content.extend_from_slice(name.map_or(b"UNKNOWN".as_slice(), |name| name.as_bytes()));
@@ -125,19 +178,19 @@ pub(in crate::telnet) struct TerminalTypeQuery {
 }
 
 impl TerminalTypeQuery {
-    pub(in crate::telnet) fn new(names_max: usize) -> Self {
+    fn new(names_max: usize) -> Self {
         Self { last_name: None, request_count: 0, requests_max: names_max.clamp(1, NAMES_MAX) }
     }
 
     /// Returns the content of the first SEND subnegotiation.
-    pub(in crate::telnet) fn first_request(&mut self) -> [u8; 1] {
+    fn first_request(&mut self) -> [u8; 1] {
         self.last_name = None;
         self.request_count = 1;
-        build_send()
+        [SEND]
     }
 
     /// Processes a terminal name. Returns whether to send another SEND, and the event to report.
-    pub(in crate::telnet) fn on_name(&mut self, name: String) -> (bool, Option<Event<'static>>) {
+    fn on_name(&mut self, name: String) -> (bool, Option<Event<'static>>) {
         if self.requests_max > 1 && self.last_name.as_ref() == Some(&name) {
             // The user repeats the last name to end its list.
             self.request_count = self.requests_max;
@@ -148,7 +201,7 @@ impl TerminalTypeQuery {
     }
 
     /// Processes the MTTS capability bits, which are a user's last answer.
-    pub(in crate::telnet) fn on_mtts(&mut self, bits: u32) -> Event<'static> {
+    fn on_mtts(&mut self, bits: u32) -> Event<'static> {
         self.request_count = self.requests_max;
         Event::Mtts(bits)
     }

@@ -15,8 +15,11 @@ pub(in crate::telnet) mod slc;
 pub use mode::LinemodeMode;
 pub use slc::{SlcFunction, SlcLevel, SlcTable, SpecialCharacter};
 
-use crate::telnet::command::{Command, Verb};
-use crate::telnet::event::{Event, LinemodeEvent};
+use crate::telnet::command::{Command, OptionCode, Side, Verb};
+use crate::telnet::option::definition::{Definition, Role};
+use crate::telnet::option::handler::{Context, Handler, Invalid, Received};
+use crate::telnet::settings_and_events::{Event, LinemodeEvent, Settings};
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::fmt;
 use slc::{SLC, Triplet};
@@ -27,16 +30,30 @@ const FORWARDMASK: u8 = 2;
 /// Length in bytes of a mask with one bit for every character.
 const MASK_BYTES: usize = 32;
 
+impl OptionCode {
+    /// LINEMODE (RFC 1184): the user's side edits lines.
+    pub const LINEMODE: Self = Self(34);
+}
+
+pub(in crate::telnet::option) const DEFINITION: Definition = Definition {
+    // RFC 1184: only a server that wants the user to edit lines requests the option.
+    initiator: Role::Server,
+    // The maximum is one triplet for every possible function code.
+    content_max_bytes: 1 + 3 * 256,
+    describe: |content| Some(Message::parse(content)?.to_string()),
+    ..Definition::new(OptionCode::LINEMODE, Role::User)
+};
+
 /// A subnegotiation of LINEMODE.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::telnet) enum Message {
+enum Message {
     Mode { mode: LinemodeMode, is_answer: bool },
     ForwardMask(Verb, Vec<u8>),
     Slc(Vec<Triplet>),
 }
 
 impl Message {
-    pub(super) fn parse(content: &[u8]) -> Option<Self> {
+    fn parse(content: &[u8]) -> Option<Self> {
         match content {
             [MODE, bits] => {
                 let mode = LinemodeMode(bits & LinemodeMode::KNOWN);
@@ -83,12 +100,31 @@ pub struct Linemode {
 }
 
 /// The contents of the subnegotiations to send, and the event for the caller.
-pub(in crate::telnet) type Reply = (Vec<Vec<u8>>, Option<Event<'static>>);
+type Reply = (Vec<Vec<u8>>, Option<Event<'static>>);
 
 const NOTHING: Reply = (Vec::new(), None);
 
+impl Handler for Linemode {
+    fn from_settings(settings: Settings<'_>) -> Self {
+        Self::new(settings.is_user())
+    }
+
+    fn on_enabled(&mut self, _side: Side, context: &mut Context<'_, '_>) {
+        if let Some(content) = self.begin() {
+            context.send(&content);
+        }
+    }
+
+    fn receive(&mut self, content: &[u8], context: &mut Context<'_, '_>) -> Received {
+        let message = Message::parse(content).filter(|_| context.row.is_in_use());
+        let (answers, event) = message.and_then(|it| self.on_message(&it)).ok_or(Invalid)?;
+        answers.iter().for_each(|answer| _ = context.send(answer));
+        Ok(event)
+    }
+}
+
 impl Linemode {
-    pub(in crate::telnet) fn new(is_user: bool) -> Self {
+    fn new(is_user: bool) -> Self {
         let characters = SlcTable::default();
         let mode = LinemodeMode::NONE;
         Self { is_user, mode, asked_mode: None, forward_mask: None, characters }
@@ -139,7 +175,7 @@ impl Linemode {
 
     /// Returns the content of the SLC subnegotiation that a user sends when the option is enabled;
     /// a server sends none.
-    pub(in crate::telnet) fn begin(&mut self) -> Option<Vec<u8>> {
+    fn begin(&mut self) -> Option<Vec<u8>> {
         *self = Self::new(self.is_user);
         self.is_user.then(|| slc::content(&self.characters.all_triplets()))
     }
@@ -168,7 +204,7 @@ impl Linemode {
         slc::content(&[self.characters.set(function, character)])
     }
 
-    pub(in crate::telnet) fn receive(&mut self, message: &Message) -> Option<Reply> {
+    fn on_message(&mut self, message: &Message) -> Option<Reply> {
         match message {
             Message::Mode { mode, is_answer } => Some(self.on_mode(*mode, *is_answer)),
             Message::Slc(triplets) => Some(self.on_slc(triplets)),
@@ -238,7 +274,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn receive(end: &mut Linemode, content: &[u8]) -> Option<Reply> {
-        end.receive(&Message::parse(content)?)
+        end.on_message(&Message::parse(content)?)
     }
 
     proptest! {

@@ -4,7 +4,11 @@
 //! user's machine and has been used to attack clients and servers, so the option is refused unless
 //! allowed.
 
-use alloc::string::String;
+use crate::telnet::command::{OptionCode, Side};
+use crate::telnet::option::definition::{Definition, Role};
+use crate::telnet::option::handler::{Context, Handler, Invalid, Received};
+use crate::telnet::settings_and_events::{Event, Settings};
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -15,15 +19,65 @@ const SEND: u8 = 1;
 /// display and screen numbers.
 const LOCATION_MAX_BYTES: usize = 264;
 
+impl OptionCode {
+    /// X-DISPLAY-LOCATION (RFC 1096), refused unless the settings allow it.
+    pub const X_DISPLAY_LOCATION: Self = Self(35);
+}
+
+pub(super) const DEFINITION: Definition = Definition {
+    content_max_bytes: 512,
+    describe: |content| Some(Message::parse(content)?.to_string()),
+    ..Definition::new(OptionCode::X_DISPLAY_LOCATION, Role::User)
+};
+
+/// State of X-DISPLAY-LOCATION.
+#[derive(Debug)]
+pub(in crate::telnet) struct XDisplayLocation {
+    /// Location of the user's X display; `None` at a server.
+    location: Option<String>,
+}
+
+impl Handler for XDisplayLocation {
+    fn from_settings(settings: Settings<'_>) -> Self {
+        match settings {
+            Settings::User(settings) => Self { location: Some(settings.display.clone()) },
+            Settings::Server(_) => Self { location: None },
+        }
+    }
+
+    fn is_configured(&self) -> bool {
+        self.location.as_deref() != Some("")
+    }
+
+    fn on_enabled(&mut self, side: Side, context: &mut Context<'_, '_>) {
+        if side == Side::Remote {
+            context.send(&[SEND]);
+        }
+    }
+
+    fn receive(&mut self, content: &[u8], context: &mut Context<'_, '_>) -> Received {
+        match (Message::parse(content), &self.location) {
+            (Some(Message::Send), Some(location)) if context.row.answers_requests() => {
+                context.send(&build_is(location));
+                Ok(None)
+            }
+            (Some(Message::Is(location)), None) if context.row.is_enabled(Side::Remote) => {
+                Ok(Some(Event::XDisplayLocation(location)))
+            }
+            _ => Err(Invalid),
+        }
+    }
+}
+
 /// A subnegotiation of X-DISPLAY-LOCATION.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::telnet) enum Message {
+enum Message {
     Send,
     Is(String),
 }
 
 impl Message {
-    pub(super) fn parse(content: &[u8]) -> Option<Self> {
+    fn parse(content: &[u8]) -> Option<Self> {
         match content {
             [SEND] => Some(Self::Send),
             [IS, location @ ..] => {
@@ -46,14 +100,9 @@ impl fmt::Display for Message {
     }
 }
 
-/// Returns the content of a SEND subnegotiation.
-pub(in crate::telnet) fn build_send() -> [u8; 1] {
-    [SEND]
-}
-
 /// Returns the content of an IS subnegotiation with the graphic ASCII characters of `location`, up
 /// to the maximum length.
-pub(in crate::telnet) fn build_is(location: &str) -> Vec<u8> {
+fn build_is(location: &str) -> Vec<u8> {
     let graphic = location.bytes().filter(u8::is_ascii_graphic).take(LOCATION_MAX_BYTES);
     core::iter::once(IS).chain(graphic).collect()
 }
