@@ -13,8 +13,6 @@ pub enum TlsFailure {
         pinned: String,
         /// Fingerprint of the presented certificate.
         presented: String,
-        /// Path of the pin file.
-        path: String,
     },
     /// The verification against the user's certificate authorities failed.
     VerificationFailed(String),
@@ -38,11 +36,11 @@ pub enum TlsFailure {
 impl fmt::Display for TlsFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::CertificateChanged { server, pinned, presented, path } => write!(
+            Self::CertificateChanged { server, pinned, presented } => write!(
                 f,
                 "the certificate of {server} has changed, and nothing was sent: possible \
                  man-in-the-middle attack; it was {pinned} and is now {presented}; if the change \
-                 is expected, remove the line of {server} from {path}"
+                 is expected, run \"plumb certificates remove {server}\""
             ),
             Self::VerificationFailed(why) => write!(
                 f,

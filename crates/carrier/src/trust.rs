@@ -113,7 +113,6 @@ impl Trust {
                 server: self.server.clone(),
                 pinned,
                 presented: presented.clone(),
-                path: self.pins.path().display().to_string(),
             },
             (Some(_), ..) => TlsFailure::VerificationFailed(reason.to_string()),
             _ => TlsFailure::HandshakeFailed(error.to_string()),
