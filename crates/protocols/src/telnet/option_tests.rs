@@ -46,6 +46,65 @@ fn other_event(event: Event<'static>) -> OwnedEvent {
     OwnedEvent::Other(event)
 }
 
+/// Returns whether a user and a server request each of `options` at the start.
+fn are_requested_at_the_start(options: [OptionCode; 2]) -> [[bool; 2]; 2] {
+    let set = OptionSet::of(&options);
+    let user = UserSettings { allowed_options: set, ..UserSettings::default() };
+    let server = ServerSettings { allowed_options: set, ..ServerSettings::default() };
+    [End::user_with(&user), End::server_with(&server)].map(|mut end| {
+        end.telnet.start(&mut end.context.cx());
+        let output = end.output();
+        options.map(|option| output.chunks(3).any(|verb| verb[2] == option.0))
+    })
+}
+
+#[test]
+fn only_a_user_requests_com_port_option_and_only_a_server_requests_linemode() {
+    let options = [OptionCode::COM_PORT, OptionCode::LINEMODE];
+    assert_eq!(are_requested_at_the_start(options), [[true, false], [false, true]]);
+}
+
+#[test]
+fn a_user_offers_its_own_options_and_does_not_request_compression() {
+    let options = [OptionCode::NEW_ENVIRON, OptionCode::COMPRESS2];
+    assert_eq!(are_requested_at_the_start(options), [[true, false], [true, true]]);
+}
+
+#[test]
+fn a_valid_message_about_an_option_that_is_not_enabled_is_counted_and_ignored() {
+    let messages: [(OptionCode, &[u8]); 17] = [
+        (OptionCode::STATUS, b"\x01"),
+        (OptionCode::STATUS, b"\0\xfb\x01"),
+        (OptionCode::TERMINAL_TYPE, b"\x01"),
+        (OptionCode::TERMINAL_TYPE, b"\0xterm"),
+        (OptionCode::NAWS, b"\0\x50\0\x18"),
+        (OptionCode::TERMINAL_SPEED, b"\x01"),
+        (OptionCode::TERMINAL_SPEED, b"\x009600,9600"),
+        (OptionCode::TOGGLE_FLOW_CONTROL, b"\0"),
+        (OptionCode::LINEMODE, b"\x01\x01"),
+        (OptionCode::X_DISPLAY_LOCATION, b"\x01"),
+        (OptionCode::X_DISPLAY_LOCATION, b"\0host:0"),
+        (OptionCode::NEW_ENVIRON, b"\x01"),
+        (OptionCode::NEW_ENVIRON, b"\0\x03LANG\x01C"),
+        (OptionCode::CHARSET, b"\x01;UTF-8"),
+        (OptionCode::COM_PORT, b"\x08"),
+        (OptionCode::COM_PORT, b"\x6c"),
+        (OptionCode::ECHO_ACKNOWLEDGMENT, &[0; 8]),
+    ];
+    for (option, content) in messages {
+        let allowed_options = OptionSet::of(&[option]);
+        let display = ":0".into();
+        let environment = vec!["LANG".into()];
+        let user = UserSettings { allowed_options, display, ..UserSettings::default() };
+        let server = ServerSettings { allowed_options, environment, ..ServerSettings::default() };
+        for mut end in [End::user_with(&user), End::server_with(&server)] {
+            assert_eq!(end.receive(&output::subnegotiation(option, content)), [], "{option}");
+            assert_eq!(end.output(), b"", "{option}");
+            assert_eq!(end.context.counted(Counter::TelnetSubnegotiationsWrong), 1, "{option}");
+        }
+    }
+}
+
 #[test]
 fn a_server_receives_the_speed_the_display_and_the_allowed_variables() {
     let options = [OptionCode::NEW_ENVIRON, OptionCode::X_DISPLAY_LOCATION];
