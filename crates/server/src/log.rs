@@ -53,6 +53,8 @@ pub(super) enum ServeEvent<'a> {
     ReloadedLogins,
     /// Reloading failed; the previous configuration remains in force.
     NotReloaded { why: String },
+    /// Keys have changed that a reload does not apply.
+    RestartNeeded { keys: Vec<String> },
     /// Lines were dropped because the log was not read.
     LinesDropped { count: u64 },
     /// A socket of the service manager is not in the configuration.
@@ -98,6 +100,9 @@ impl std::fmt::Display for ServeEvent<'_> {
             Self::NotReloaded { why } => {
                 write!(f, "configuration not reloaded, the old one stays in force: {why}")
             }
+            Self::RestartNeeded { keys } => {
+                write!(f, "a change of {} needs a restart", keys.join(", "))
+            }
             Self::LinesDropped { count } => {
                 write!(f, "{count} log lines dropped: the log was not read fast enough")
             }
@@ -124,6 +129,7 @@ impl LogEvent for ServeEvent<'_> {
             | Self::NoMeters { .. }
             | Self::NoStartTls { .. }
             | Self::LinesDropped { .. }
+            | Self::RestartNeeded { .. }
             | Self::UnusedSocket { .. }
             | Self::NotNotified { .. } => Level::Warning,
             Self::Listening { .. }
@@ -242,8 +248,9 @@ mod tests {
             ServeEvent::AcceptFailed { at: text(), why: text() },
             ServeEvent::UnusedSocket { at: from },
             ServeEvent::NotNotified { why: text() },
+            ServeEvent::RestartNeeded { keys: vec![text()] },
         ];
-        assert_lines_are_harmless(&events, 22, |event| match event {
+        assert_lines_are_harmless(&events, 23, |event| match event {
             ServeEvent::Listening { .. } => 0,
             ServeEvent::Certificate { .. } => 1,
             ServeEvent::Connected { .. } => 2,
@@ -266,6 +273,7 @@ mod tests {
             ServeEvent::AcceptFailed { .. } => 19,
             ServeEvent::UnusedSocket { .. } => 20,
             ServeEvent::NotNotified { .. } => 21,
+            ServeEvent::RestartNeeded { .. } => 22,
         });
     }
 
