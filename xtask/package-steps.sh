@@ -76,7 +76,7 @@ stop_server
 
 step 'remove'
 dpkg -r plumbline
-! command -v plumb >/dev/null || fail 'the program remains'
+[ ! -e /usr/bin/plumb ] || fail "the program remains"
 grep -q '^greeting = "changed by the operator"' "$config" || fail 'removal deletes the conffile'
 [ -e /var/lib/plumb/ftp/file ] || fail 'removal deletes served files'
 

@@ -2,6 +2,8 @@
 # `./x package test`: installs, uses, upgrades, removes and purges the Debian package in a new root
 # file system of Debian 12, and checks the package with lintian.
 #
+# It also runs the server of the OCI image in the file system of the image.
+#
 # The root is made by debootstrap and kept in target/package/root.tar. The commands run in mount,
 # process and network namespaces of their own, so that nothing of this machine changes. The new root
 # has no systemd that runs: the units are verified by systemd-analyze, and the test runs the command
@@ -51,7 +53,9 @@ make_base() {
     mv "$out/root.tar.new" "$out/root.tar"
 }
 
-clean() { rm -rf --one-file-system "$new" "$out/base" "$out/next"; }
+clean() {
+    rm -rf --one-file-system "$new" "$out/base" "$out/next" "$out/storage" "$out/storage-run"
+}
 
 # Repacks the package as version 0.1.0-2 of the same files, with another configuration file if `$1`
 # is `changed`.
@@ -96,4 +100,37 @@ ip link set lo up
 exec env -i HOME=/root TERM=dumb LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
     PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin sh -eu /steps.sh
 ' sh "$new"
-say 'the package passed'
+
+# Runs the server of the image in the file system of the image, as its user, in a new network.
+test_image() {
+    set -- --root "$out/storage" --runroot "$out/storage-run" --storage-driver vfs
+    container=$(buildah "$@" from --quiet "oci-archive:$archive")
+    tree=$(buildah "$@" mount "$container")
+    [ "$(buildah "$@" inspect --format '{{.OCIv1.Config.User}}' "$container")" = 65532:65532 ] ||
+        stop 1 'the image runs as another user'
+    echo 'a file of the image' >"$tree/srv/file"
+    unshare --net --pid --fork --kill-child sh -euc '
+        ip link set lo up
+        env -i PATH="$PATH" XDG_STATE_HOME=/var/lib chroot --userspec=65532:65532 --groups= "$1" \
+            /usr/bin/plumb serve --config /etc/plumb/serve.toml 2>"$2" &
+        for _ in $(seq 100); do
+            if grep -q "serving FTP at" "$2"; then break; fi
+            sleep 0.1
+        done
+        [ "$(curl -s ftp://127.0.0.1:2121/file)" = "a file of the image" ]
+        [ "$(curl -sk --ssl-reqd ftp://127.0.0.1:2121/file)" = "a file of the image" ]
+    ' sh "$tree" "$out/image.log" || stop 1 "the image does not serve files; see $out/image.log"
+    # A server in the image has no shell and no other program.
+    [ "$(find "$tree" -type f -perm /111 | wc -l)" = 1 ] || stop 1 'the image has other programs'
+}
+
+archive=$(find "$out" -maxdepth 1 -name 'plumbline-*-oci.tar')
+if [ -n "$archive" ] && command -v buildah >/dev/null; then
+    say '== image'
+    test_image
+else
+    say 'not configured: the image; it needs buildah and ./x package with musl'
+fi
+say '== checksums'
+(cd "$out" && sha256sum --quiet --check SHA256SUMS)
+say 'the packages passed'

@@ -5,6 +5,7 @@
 use os::process::Program;
 use rustix::process::Signal;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
@@ -167,4 +168,42 @@ fn wait_for_line(path: &Path, text: &str) -> String {
         let lines = fs::read_to_string(path).ok()?;
         lines.lines().find(|line| line.contains(text)).map(str::to_owned)
     })
+}
+
+#[test]
+#[ignore = "runs a server; ./x test"]
+fn a_reload_applies_texts_and_names_the_keys_that_need_a_restart() {
+    let directory = Directory::new("reload");
+    let text = "[ftp]\nroot = \"ROOT\"\nlisten = [\"127.0.0.1:0\"]\ngreeting = \"old\"\n";
+    let path = directory.configuration(text);
+    let mut command = plumb();
+    let (mut program, log) = directory.start(command.args(["serve", "--config"]).arg(path));
+    let line = log.wait_for("serving FTP at ");
+    let address = line.split("serving FTP at ").nth(1).unwrap().split(", ").next().unwrap();
+    directory.configuration(&format!("record = false\n{}", text.replace("old", "new")));
+    program.signal(Signal::HUP).unwrap();
+    log.wait_for("plumb: warning: a change of record needs a restart");
+    let mut greeting = String::new();
+    BufReader::new(TcpStream::connect(address).unwrap()).read_line(&mut greeting).unwrap();
+    assert_eq!(greeting, "220 new\r\n");
+}
+
+#[test]
+#[ignore = "runs a server; ./x test"]
+fn print_config_prints_a_configuration_that_check_accepts() {
+    let directory = Directory::new("print");
+    let path = directory.configuration("[ftp]\nroot = \"ROOT\"\nlisten = [\"127.0.0.1:0\"]\n");
+    let mut command = plumb();
+    command.args(["serve", "--print-config", "--deny", "10.0.0.0/8", "--config"]).arg(path);
+    let printed = command.output().unwrap();
+    let text = String::from_utf8(printed.stdout).unwrap();
+    assert!(text.contains("\ndeny = [\"10.0.0.0/8\"]\n"), "{text}");
+    let path = directory.write("printed.toml", &text);
+    let checked = plumb().args(["serve", "--check", "--config"]).arg(&path).output().unwrap();
+    let expected = format!("{}: configuration OK\n", path.display());
+    assert_eq!(String::from_utf8(checked.stdout).unwrap(), expected);
+    let text = text.replace("127.0.0.1:0", "192.0.2.9:2121");
+    let path = directory.write("printed.toml", &text);
+    let checked = plumb().args(["serve", "--check", "--config"]).arg(&path).output().unwrap();
+    assert_eq!(checked.status.code(), Some(2));
 }

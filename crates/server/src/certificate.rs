@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use carrier::fingerprint;
 use os::state_directory::state_directory;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -20,7 +20,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 /// Table `[tls]`: the certificate and its key.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct TlsTable {
     certificate: PathBuf,

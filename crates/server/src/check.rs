@@ -1,15 +1,17 @@
 //! `plumb serve --check`: validates the configuration without serving.
 //!
 //! The check reads the configuration and the files that it names (users, certificates, roots). It
-//! creates nothing and opens no socket, so an address in use is detected only when the server
-//! starts. The check prints a warning for each directory that has its own access rights in the
+//! creates no file. It binds each address for a moment ([`resources`]), unless the server uses
+//! plumb's own TCP/IP. The check prints a warning for each directory that has its own access rights in the
 //! configuration but does not exist: the name may be misspelled, and then the intended directory
 //! lacks these rights.
 
 use super::configuration_loader::ConfigurationLoader;
 use super::flags::Flags;
 use super::login_server::LoginState;
+use super::resources;
 use anyhow::Result;
+use carrier::Route;
 
 /// Validates the configuration and the files that it names. Returns warnings, each a sentence.
 ///
@@ -29,7 +31,10 @@ pub fn check(flags: &Flags) -> Result<Vec<String>> {
     }
     if loader.wants_logins() {
         let login_state = LoginState::prepare(loader.login()?, flags)?;
-        login_state.configuration.certificate.check()?;
+        login_state.configuration().certificate.check()?;
+    }
+    if flags.via == Route::Kernel {
+        warnings.extend(resources::check(&loader)?);
     }
     Ok(warnings)
 }

@@ -1,15 +1,16 @@
 //! Content of the configuration file of `plumb serve`.
 
+use super::address_text;
 use super::certificate::TlsTable;
 use super::console::ConsoleFile;
 use super::ftp::FtpTable;
 use super::login_configuration::LoginTable;
 use super::tftp::TftpTable;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
 /// Content of the configuration file, without defaults.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct ConfigurationFile {
     /// The login server. Without this table, logins are served only if no other server is
@@ -21,12 +22,13 @@ pub(super) struct ConfigurationFile {
     /// Whether a record of each transfer is written; true by default.
     pub(super) record: Option<bool>,
     /// Address of the metrics endpoint.
+    #[serde(default, deserialize_with = "address_text::metrics")]
     pub(super) metrics: Option<SocketAddr>,
     /// Host names accepted by the metrics endpoint in addition to the names of this machine.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) metrics_hosts: Vec<String>,
     /// Whether the meters are available to `plumb meters`; true by default.
     pub(super) meters_socket: Option<bool>,
-    #[serde(default, rename = "console")]
+    #[serde(default, rename = "console", skip_serializing_if = "Vec::is_empty")]
     pub(super) consoles: Vec<ConsoleFile>,
 }

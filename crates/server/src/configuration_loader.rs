@@ -5,9 +5,10 @@
 
 use super::certificate::CertificatePaths;
 use super::configuration_file::ConfigurationFile;
+use super::console::ConsoleFile;
 use super::flags::Flags;
 use super::ftp::FtpSettings;
-use super::login_configuration::LoginConfiguration;
+use super::login_configuration::{LoginConfiguration, LoginTable};
 use super::metrics::{self, EndpointSettings};
 use super::shared_settings::SharedSettings;
 use super::tftp::TftpSettings;
@@ -107,6 +108,37 @@ impl<'a> ConfigurationLoader<'a> {
     /// Returns whether the meters are available to `plumb meters`.
     pub(super) fn has_meters_socket(&self) -> bool {
         !self.flags.no_meters_socket && self.file.meters_socket.unwrap_or(true)
+    }
+
+    /// Returns the configuration with the flags and all defaults.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the settings of a server are invalid.
+    pub(super) fn effective(&self) -> Result<ConfigurationFile> {
+        let shared = self.shared();
+        let file = self.file.clone();
+        let mut login = self.wants_logins().then(|| self.login()).transpose()?;
+        let consoles = login.as_mut().map(|login| std::mem::take(&mut login.consoles));
+        let consoles = consoles.unwrap_or_default();
+        let tftp = self
+            .wants_tftp()
+            .then(|| file.tftp.unwrap_or_default().effective(&self.flags.tftp, &shared));
+        let ftp = self
+            .wants_ftp()
+            .then(|| file.ftp.unwrap_or_default().effective(&self.flags.ftp, &shared));
+        let hosts = file.metrics_hosts.iter().chain(&self.flags.metrics_hosts);
+        Ok(ConfigurationFile {
+            login: login.map(LoginTable::effective),
+            tftp: tftp.transpose()?,
+            ftp: ftp.transpose()?,
+            tls: file.tls,
+            record: Some(self.is_recording()),
+            metrics: self.flags.metrics.or(file.metrics),
+            metrics_hosts: hosts.cloned().collect(),
+            meters_socket: Some(self.has_meters_socket()),
+            consoles: consoles.into_iter().map(ConsoleFile::effective).collect(),
+        })
     }
 
     fn shared(&self) -> SharedSettings<'_> {

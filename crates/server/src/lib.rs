@@ -11,6 +11,7 @@
 //! The flags and the configuration file are merged in one place (`configuration_loader`), which
 //! returns the settings of each server.
 
+mod address_text;
 mod admission;
 mod are_you_there;
 mod certificate;
@@ -19,6 +20,7 @@ mod client_stream;
 mod configuration_file;
 mod configuration_loader;
 mod console;
+mod effective_configuration;
 pub mod examples;
 mod fair_queue;
 mod flags;
@@ -42,6 +44,7 @@ mod metrics;
 mod prepare;
 mod program;
 mod reaper;
+mod resources;
 mod root;
 mod run;
 mod send_queue;
@@ -63,6 +66,7 @@ mod users;
 mod userspace_tcp;
 
 pub use check::check;
+pub use effective_configuration::effective_configuration;
 pub use flags::{Flags, FtpFlags, LoginFlags, RootFlags, TftpFlags};
 pub use ftp::{Protection, prove_system_user};
 pub use log::flush as flush_log;

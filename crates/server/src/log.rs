@@ -55,6 +55,8 @@ pub(super) enum ServeEvent<'a> {
     ReloadedLogins,
     /// Reloading failed; the previous configuration remains in force.
     NotReloaded { why: String },
+    /// Keys have changed that a reload does not apply.
+    RestartNeeded { keys: Vec<String> },
     /// Lines were dropped because the log was not read.
     LinesDropped { count: u64 },
     /// A socket of the service manager is not in the configuration.
@@ -107,6 +109,9 @@ impl std::fmt::Display for ServeEvent<'_> {
             Self::NotReloaded { why } => {
                 write!(f, "configuration not reloaded, the old one stays in force: {why}")
             }
+            Self::RestartNeeded { keys } => {
+                write!(f, "a change of {} needs a restart", keys.join(", "))
+            }
             Self::LinesDropped { count } => {
                 write!(f, "{count} log lines dropped: the log was not read fast enough")
             }
@@ -134,6 +139,7 @@ impl LogEvent for ServeEvent<'_> {
             | Self::NoStartTls { .. }
             | Self::NoLogin { .. }
             | Self::LinesDropped { .. }
+            | Self::RestartNeeded { .. }
             | Self::UnusedSocket { .. }
             | Self::NotNotified { .. } => Level::Warning,
             Self::Listening { .. }
@@ -253,8 +259,9 @@ mod tests {
             ServeEvent::UnusedSocket { at: from },
             ServeEvent::NotNotified { why: text() },
             ServeEvent::NoLogin { at: text(), program: name },
+            ServeEvent::RestartNeeded { keys: vec![text()] },
         ];
-        assert_lines_are_harmless(&events, 23, |event| match event {
+        assert_lines_are_harmless(&events, 24, |event| match event {
             ServeEvent::Listening { .. } => 0,
             ServeEvent::Certificate { .. } => 1,
             ServeEvent::Connected { .. } => 2,
@@ -278,6 +285,7 @@ mod tests {
             ServeEvent::UnusedSocket { .. } => 20,
             ServeEvent::NotNotified { .. } => 21,
             ServeEvent::NoLogin { .. } => 22,
+            ServeEvent::RestartNeeded { .. } => 23,
         });
     }
 

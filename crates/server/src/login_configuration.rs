@@ -1,6 +1,7 @@
 //! Configuration of the login server and of the serial consoles: flags, configuration file,
 //! defaults.
 
+use super::address_text;
 use super::admission::Rules;
 use super::certificate::CertificatePaths;
 use super::console::{ConsoleFile, ConsoleSettings};
@@ -11,23 +12,27 @@ use super::start_tls_policy::StartTls;
 use anyhow::{Result, bail};
 use carrier::Route;
 use ipnet::IpNet;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 const SESSIONS_MAX: usize = 1024;
 const SESSIONS_PER_SOURCE_MAX: usize = 64;
 const LOGIN_TIMEOUT_S: u64 = 60;
+/// Message of the day, unless the configuration names another file.
+const MOTD: &str = "/etc/motd";
 /// Maximum of a configured timeout in seconds. A deadline after a much longer time exceeds the range
 /// of the clock.
 const TIMEOUT_MAX_S: u64 = 1 << 30;
 
 /// Table `[login]`.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(super) struct LoginTable {
+    #[serde(deserialize_with = "address_text::optional_list")]
     listen: Option<Vec<SocketAddr>>,
+    #[serde(deserialize_with = "address_text::optional_list")]
     listen_tls: Option<Vec<SocketAddr>>,
     tls: Option<StartTls>,
     exec: Option<Vec<String>>,
@@ -40,6 +45,27 @@ pub(super) struct LoginTable {
     idle_timeout_s: Option<u64>,
     sessions_max: Option<usize>,
     sessions_per_source_max: Option<usize>,
+}
+
+impl LoginTable {
+    /// Returns the table of a configuration with all defaults.
+    pub(super) fn effective(configuration: LoginConfiguration) -> Self {
+        Self {
+            listen: Some(configuration.addresses.listen),
+            listen_tls: Some(configuration.addresses.listen_tls),
+            tls: configuration.start_tls,
+            exec: configuration.exec,
+            users: configuration.users,
+            allow: configuration.rules.allow,
+            deny: configuration.rules.deny,
+            greeting: configuration.greeting,
+            motd: Some(configuration.motd),
+            login_timeout_s: Some(configuration.login_timeout.as_secs()),
+            idle_timeout_s: Some(configuration.idle_timeout.map_or(0, |time| time.as_secs())),
+            sessions_max: Some(configuration.rules.sessions_max),
+            sessions_per_source_max: Some(configuration.rules.sessions_per_source_max),
+        }
+    }
 }
 
 /// Configuration with all defaults applied.
@@ -56,7 +82,7 @@ pub(super) struct LoginConfiguration {
     pub(super) users: Option<PathBuf>,
     pub(super) rules: Rules,
     greeting: Option<String>,
-    motd: Option<PathBuf>,
+    motd: PathBuf,
     pub(super) login_timeout: Duration,
     pub(super) idle_timeout: Option<Duration>,
     pub(super) certificate: CertificatePaths,
@@ -132,7 +158,7 @@ impl LoginConfiguration {
                     .unwrap_or(SESSIONS_PER_SOURCE_MAX),
             }),
             greeting: table.greeting,
-            motd: table.motd,
+            motd: table.motd.unwrap_or_else(|| MOTD.into()),
             login_timeout: timeout(login_timeout_s.max(1)),
             idle_timeout: idle_timeout_s.filter(|s| *s > 0).map(timeout),
             certificate: shared.certificate.clone(),
@@ -152,8 +178,7 @@ impl LoginConfiguration {
     /// Returns the message of the day, sent after a login. A file that cannot be read yields no
     /// message.
     pub(super) fn motd(&self) -> Vec<u8> {
-        let path = self.motd.as_deref().unwrap_or(Path::new("/etc/motd"));
-        std::fs::read_to_string(path).map(|text| with_cr_lf(&text)).unwrap_or_default()
+        std::fs::read_to_string(&self.motd).map(|text| with_cr_lf(&text)).unwrap_or_default()
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) async fn listen(
     host: Option<Host>,
     startup: StartupGuard,
 ) -> Result<()> {
-    let configuration = &login_server.configuration;
+    let configuration = login_server.configuration();
     let mut accept_tasks = JoinSet::new();
     let mut listeners =
         Listeners { login_server: &login_server, host: host.as_ref(), acceptor: None };
@@ -118,7 +118,7 @@ impl Listeners<'_> {
         if let Some(acceptor) = &self.acceptor {
             return Ok(acceptor.clone());
         }
-        let configuration = &self.login_server.configuration;
+        let configuration = self.login_server.configuration();
         if configuration.certificate.is_generated() {
             configuration.certificate.generate_if_missing()?;
         }

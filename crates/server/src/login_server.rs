@@ -14,6 +14,7 @@ use carrier::{BorrowedContext, EngineContext};
 use net::meter::{Account, Counter};
 use std::cell::RefCell;
 use std::ops::Deref;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Size of the read buffer, which all sessions of a thread share: they read one at a time.
@@ -33,7 +34,7 @@ pub(crate) enum Service {
 
 /// State shared by all login sessions.
 pub(crate) struct LoginState {
-    pub(crate) configuration: LoginConfiguration,
+    configuration: RefCell<Rc<LoginConfiguration>>,
     pub(crate) service: Service,
     pub(crate) admission: Mutex<Admission>,
     /// Queue of password checks.
@@ -53,19 +54,25 @@ impl LoginState {
             admission: Mutex::new(Admission::new(configuration.rules.clone())),
             checks: FairQueue::new(PASSWORD_CHECKS),
             log: flags.log(),
-            configuration,
+            configuration: RefCell::new(Rc::new(configuration)),
         })
     }
 
-    /// Adopts the users and the admission rules of another configuration. Listeners and open
-    /// sessions are not affected.
+    /// Returns the current configuration. Listeners and consoles keep the one of the start.
+    pub(crate) fn configuration(&self) -> Rc<LoginConfiguration> {
+        Rc::clone(&self.configuration.borrow())
+    }
+
+    /// Adopts the users, the admission rules, the texts and the timeouts of another configuration.
+    /// Listeners and consoles are not affected.
     ///
     /// # Errors
     ///
     /// Returns an error, and adopts nothing, if the other configuration lacks the table `[login]`
     /// of this one or has another service.
     pub(crate) fn apply_reloadable(&self, other: Self) -> Result<()> {
-        if self.configuration.has_table && !other.configuration.has_table {
+        let new_configuration = other.configuration.into_inner();
+        if self.configuration().has_table && !new_configuration.has_table {
             bail!("the [login] table is missing");
         }
         match (&self.service, other.service) {
@@ -78,7 +85,8 @@ impl LoginState {
             (Service::Exec(program), Service::Exec(new)) if *program == new => {}
             _ => bail!("a change between system login, users and exec needs a restart"),
         }
-        self.admission().set_rules(other.configuration.rules);
+        self.admission().set_rules(new_configuration.rules.clone());
+        self.configuration.replace(new_configuration);
         Ok(())
     }
 
@@ -187,5 +195,8 @@ mod tests {
         assert!(is_denied());
         assert_eq!(reload(&format!("[login]\n{console}")), Ok(()));
         assert!(!is_denied());
+        assert_eq!(running.configuration().greeting(), b"");
+        assert_eq!(reload(&format!("[login]\ngreeting = \"new\"\n{console}")), Ok(()));
+        assert_eq!(running.configuration().greeting(), b"new\r\n");
     }
 }

@@ -110,7 +110,7 @@ impl SessionBackend for LoginSession {
             Stage::Negotiating => Some(client.started_at + NEGOTIATION_TIMEOUT),
             Stage::Delayed(until) => Some(*until),
             Stage::LoginPrompt(_) | Stage::Checking(_) => {
-                Some(client.started_at + client.server.configuration.login_timeout)
+                Some(client.started_at + client.server.configuration().login_timeout)
             }
             Stage::Program(..) => self.program_deadline(client),
             Stage::Ended(_) => {
@@ -213,7 +213,7 @@ impl LoginSession {
 
     /// Returns the time at which the program is hung up because the client sends no input.
     fn program_deadline(&self, client: &TelnetClient) -> Option<Instant> {
-        let idle_timeout = client.server.configuration.idle_timeout;
+        let idle_timeout = client.server.configuration().idle_timeout;
         let linger_since = client.half_closed_at.max(client.accepted_at);
         let linger_deadline = client.half_closed_at.and(linger_since).map(|at| at + LINGER_TIMEOUT);
         earliest(idle_timeout.map(|time| self.last_input_at + time), linger_deadline)
@@ -272,7 +272,7 @@ impl LoginSession {
             self.last_input_at = Instant::now();
             return Ok(());
         }
-        let greeting = client.server.configuration.greeting();
+        let greeting = client.server.configuration().greeting();
         client.queue_output(&greeting);
         let program_client = self.program_client(client);
         let running = match &client.server.service {
@@ -343,7 +343,7 @@ impl LoginSession {
 
     fn on_data(&mut self, client: &mut TelnetClient, data: &[u8]) {
         let has_ended = matches!(self.stage, Stage::Ended(_));
-        if client.server.configuration.idle_timeout.is_some() && !has_ended {
+        if client.server.configuration().idle_timeout.is_some() && !has_ended {
             self.last_input_at = Instant::now();
         }
         self.process_input(client, data);

@@ -1,9 +1,9 @@
 //! The root directory of a file server and its access mode, independent of the protocol.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Access mode of the served directory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rights {
     /// Files can be read.

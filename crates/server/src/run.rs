@@ -1,6 +1,7 @@
 //! Runs the servers until the process is terminated.
 
 use super::configuration_loader::ConfigurationLoader;
+use super::effective_configuration::RunningConfiguration;
 use super::flags::Flags;
 use super::inherited_sockets;
 use super::log::{Log, ServeEvent};
@@ -50,7 +51,7 @@ pub fn serve(prepared: Prepared) -> Result<()> {
     } = prepared;
     if let Some(login_state) = &login_state {
         let sessions =
-            u64::try_from(login_state.configuration.rules.sessions_max).unwrap_or(u64::MAX);
+            u64::try_from(login_state.configuration().rules.sessions_max).unwrap_or(u64::MAX);
         let descriptors = sessions.saturating_mul(DESCRIPTORS_PER_SESSION).saturating_add(64);
         // If the limit cannot be raised, fewer sessions are possible at once.
         _ = os::process::allow_descriptors(descriptors);
@@ -96,7 +97,7 @@ fn userspace_host(
     ftp: Option<&ftp::FtpServer>,
 ) -> Result<Option<Host>> {
     let logins =
-        login_server.map_or(0, |login_server| login_server.configuration.rules.sessions_max);
+        login_server.map_or(0, |login_server| login_server.configuration().rules.sessions_max);
     let connections = logins + ftp.map_or(0, ftp::FtpServer::connections_max);
     let host = carrier::open_host(via, connections, carrier::LOGINS)?;
     if let Some(host) = &host {
@@ -154,6 +155,7 @@ async fn run_servers(
     let _shown = host
         .as_ref()
         .map(|host| registry.register_block("own TCP/IP stack", host.shared_counters()));
+    let running = RunningConfiguration::read(&flags).ok();
     let mut services = JoinSet::new();
     let (guard, startup) = Startup::begin();
     if let Some(files) = files {
@@ -172,7 +174,12 @@ async fn run_servers(
             log.write(&ServeEvent::UnusedSocket { at });
         }
         notify(ServiceState::Ready, log);
-        until_terminated(|| reload(&flags, &served, log)).await
+        until_terminated(|| {
+            reload(&flags, &served, log);
+            log_keys_for_restart(&flags, running.as_ref(), log);
+            notify(ServiceState::Ready, log);
+        })
+        .await
     };
     let ended_service = tokio::select! {
         // A server that cannot start must not be reported as ready.
@@ -223,7 +230,16 @@ fn reload(flags: &Flags, served: &Served, log: Log) {
             Err(error) => ServeEvent::NotReloaded { why: format!("{error:#}") },
         });
     }
-    notify(ServiceState::Ready, log);
+}
+
+/// Logs the keys that have changed since the start and that only a restart applies.
+fn log_keys_for_restart(flags: &Flags, running: Option<&RunningConfiguration>, log: Log) {
+    // An invalid configuration has been logged by the servers.
+    let new = RunningConfiguration::read(flags).ok();
+    let keys = running.zip(new).map(|(running, new)| running.keys_for_restart(&new));
+    if let Some(keys) = keys.filter(|keys| !keys.is_empty()) {
+        log.write(&ServeEvent::RestartNeeded { keys });
+    }
 }
 
 /// Reports the state of the servers to the service manager, if there is one.

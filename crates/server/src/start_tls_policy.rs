@@ -1,9 +1,9 @@
 //! Policy for the Telnet option START_TLS.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Policy of a cleartext listener for the Telnet option START_TLS.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StartTls {
     /// START_TLS is not offered.

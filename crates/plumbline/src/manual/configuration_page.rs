@@ -15,10 +15,6 @@ value, which plumb serve --print-config prints. An option of the command line ov
 The values below are examples.";
 
 /// Renders the page.
-///
-/// # Errors
-///
-/// Returns an error if the page cannot be written.
 pub(super) fn render() -> Result<String> {
     let mut roff = Roff::new();
     roff.control("TH", ["plumb-serve.toml", "5", "", SOURCE, "File Formats"]);

@@ -26,9 +26,11 @@ With --ftp-system-users, users of this machine get their home directories with t
 They are authenticated with PAM (service plumb, or else other), and their shell must be in \
 /etc/shells. A server that runs as root serves all of them except root.
 
-SIGHUP reloads the user files, the prefixes and the table [ftp] without ending a session. If \
-there is an error, it is logged and the old configuration stays in force. Use --check to check a \
-configuration first.
+SIGHUP reloads the configuration and the user files without ending a session. A change of a listen \
+address, a console or a root of TFTP needs a restart; the log names such keys. If there is an error, \
+it is logged and the old configuration stays in force. Use --check to check a configuration first: it \
+also checks that the addresses belong to this machine, and reports ports that are in use and devices \
+that do not exist.
 
 Each transfer is recorded for 'plumb stats' in the state directory (for root, \
 /var/lib/plumb/transfers). --no-record disables this.

@@ -23,12 +23,13 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     if arguments.check {
         return check(arguments);
     }
+    if arguments.print_config {
+        let text = server::effective_configuration(&arguments.to_flags());
+        return print(&text.map_err(|error| invalid(&error))?).map_err(|error| print_error(&error));
+    }
     #[cfg(target_env = "gnu")]
     os::heap::return_large_blocks();
-    let prepared = server::prepare(&arguments.to_flags()).map_err(|error| {
-        exit::print_error(&error);
-        Failure::WrongArguments
-    })?;
+    let prepared = server::prepare(&arguments.to_flags()).map_err(|error| invalid(&error))?;
     let result = server::serve(prepared);
     // The wait is limited: if nothing reads the log, the server ends nevertheless.
     let is_read = server::flush_log();
@@ -38,6 +39,16 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
 fn print_error(error: &anyhow::Error) -> Failure {
     exit::print_error(error);
     Failure::ThisMachine
+}
+
+/// Reports an error of the configuration or of the arguments.
+fn invalid(error: &anyhow::Error) -> Failure {
+    exit::print_error(error);
+    Failure::WrongArguments
+}
+
+fn print(text: &str) -> Result<()> {
+    io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")
 }
 
 /// Checks the configuration, and prints the result.
@@ -53,10 +64,7 @@ fn check(arguments: &Arguments) -> exit::Result {
             _ = writeln!(io::stdout(), "{subject}: configuration OK");
             Ok(())
         }
-        Err(error) => {
-            exit::print_error(&error);
-            Err(Failure::WrongArguments)
-        }
+        Err(error) => Err(invalid(&error)),
     }
 }
 
@@ -70,5 +78,5 @@ fn hash_password() -> Result<()> {
     }
     let hash = server::hash_password(&password);
     password.fill(0);
-    writeln!(io::stdout(), "{}", hash?).context("cannot write to standard output")
+    print(&format!("{}\n", hash?))
 }

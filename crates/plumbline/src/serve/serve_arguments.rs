@@ -18,6 +18,9 @@ pub(crate) struct Arguments {
     /// Check the configuration and the other arguments, report the result, and exit
     #[arg(long)]
     pub(super) check: bool,
+    /// Print the configuration with the other arguments and all defaults as TOML, and exit
+    #[arg(long)]
+    pub(super) print_config: bool,
     /// Read a password from standard input, print its hash for the user file, and exit
     #[arg(long)]
     pub(super) hash_password: bool,

@@ -385,7 +385,7 @@ mod tests {
         flags.login.console = Some("/dev/ttyS0".to_owned());
         let loader = ConfigurationLoader::open(&flags).unwrap();
         let login_state = LoginState::prepare(loader.login().unwrap(), &flags).unwrap();
-        let settings: ConsoleSettings = login_state.configuration.consoles[0].clone();
+        let settings: ConsoleSettings = login_state.configuration().consoles[0].clone();
         let server = LoginServer::open(login_state, &MeterRegistry::new("test")).unwrap();
         let peer = SocketAddr::from(([127, 0, 0, 1], 1));
         let options = ConsoleSession::OPTIONS;

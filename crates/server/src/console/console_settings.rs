@@ -1,25 +1,26 @@
 //! Settings of a console: a `[[console]]` of the configuration file, or `--console`.
 
+use crate::address_text;
 use crate::listen_addresses::ListenAddresses;
 use crate::start_tls_policy::StartTls;
 use anyhow::{Context, Result, bail};
 use carrier::line_settings;
 use ipnet::IpNet;
 use os::serial::LineSettings;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Table `[[console]]` of the configuration file.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct ConsoleFile {
     /// Device, with settings as in `plumb login serial:`, such as `?parity=even`.
     pub(crate) device: String,
     pub(crate) baud: Option<u32>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "address_text::list")]
     pub(crate) listen: Vec<SocketAddr>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "address_text::list")]
     pub(crate) listen_tls: Vec<SocketAddr>,
     pub(crate) tls: Option<StartTls>,
     /// Address prefixes of clients that may write; all admitted clients by default.
@@ -37,6 +38,21 @@ pub(crate) struct ConsoleFile {
 }
 
 impl ConsoleFile {
+    /// Returns the table of a console with all defaults.
+    pub(crate) fn effective(settings: ConsoleSettings) -> Self {
+        Self {
+            device: settings.configured_device,
+            baud: Some(settings.line.bits_per_second),
+            listen: settings.addresses.listen,
+            listen_tls: settings.addresses.listen_tls,
+            tls: settings.start_tls,
+            write: settings.write,
+            rates: settings.rates,
+            free_framing: settings.free_framing,
+            log: settings.log,
+        }
+    }
+
     /// Returns whether a listen address is given.
     pub(crate) fn has_addresses(&self) -> bool {
         !self.listen.is_empty() || !self.listen_tls.is_empty()
@@ -46,6 +62,8 @@ impl ConsoleFile {
 /// Settings of a console with all defaults applied.
 #[derive(Clone, Debug)]
 pub(crate) struct ConsoleSettings {
+    /// Device and its settings, as configured.
+    configured_device: String,
     pub(crate) device: PathBuf,
     pub(crate) line: LineSettings,
     pub(crate) addresses: ListenAddresses,
@@ -79,6 +97,7 @@ impl ConsoleSettings {
         let addresses = ListenAddresses { listen: file.listen, listen_tls: file.listen_tls };
         Ok(Self {
             device: device.into(),
+            configured_device: file.device.clone(),
             line,
             addresses: if addresses.is_empty() { ListenAddresses::console() } else { addresses },
             start_tls: file.tls,

@@ -1,5 +1,6 @@
 //! Configuration of the FTP server: the configuration file, overridden by command-line flags.
 
+use super::super::address_text;
 use super::super::admission::Rules;
 use super::super::certificate::CertificatePaths;
 use super::super::flags::FtpFlags;
@@ -20,7 +21,7 @@ use net::time::Duration;
 use os::beneath::{Kind, RootDir};
 use protocols::ftp::WordFormat;
 use protocols::ftp::server::{ServerSettings, TlsPolicy};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -49,13 +50,15 @@ const MESSAGE_MAX_BYTES: u64 = 4 << 20;
 const MAILBOX_MAX_BYTES: u64 = 64 << 20;
 
 /// Table `[ftp]` of the configuration file.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(in super::super) struct FtpTable {
     root: Option<PathBuf>,
     rights: Option<ConfiguredRights>,
     folders: BTreeMap<String, ConfiguredRights>,
+    #[serde(deserialize_with = "address_text::optional_list")]
     listen: Option<Vec<SocketAddr>>,
+    #[serde(deserialize_with = "address_text::optional_list")]
     listen_tls: Option<Vec<SocketAddr>>,
     tls: Option<Protection>,
     requires_session_reuse: Option<bool>,
@@ -94,6 +97,59 @@ pub(in super::super) struct FtpTable {
     names: Vec<String>,
     #[serde(rename = "host")]
     hosts: Vec<virtual_host::VirtualHostTable>,
+}
+
+impl FtpTable {
+    /// Returns this table with the flags and all defaults.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of [`FtpSettings::complete`].
+    pub(in super::super) fn effective(
+        self,
+        flags: &FtpFlags,
+        shared: &SharedSettings<'_>,
+    ) -> Result<Self> {
+        let settings = FtpSettings::complete(self.clone(), flags, shared)?;
+        let rights = shared.root.rights.map(ConfiguredRights::from).or(self.rights);
+        let seconds = |time: Duration| Some(time.as_secs());
+        let engine = settings.engine;
+        let partials = settings.partials;
+        let service = settings.system.as_ref().map(|system| system.service.clone());
+        Ok(Self {
+            root: settings.site.root.clone(),
+            rights: Some(rights.unwrap_or_default()),
+            listen: Some(settings.listen),
+            listen_tls: Some(settings.listen_tls),
+            tls: Some(settings.tls),
+            requires_session_reuse: Some(settings.requires_session_reuse),
+            users: flags.users.clone().or(self.users),
+            system_users: settings.system.is_some(),
+            pam_service: service.or(self.pam_service),
+            anonymous: Some(settings.site.has_anonymous),
+            mail_max_bytes: self.mail_max_bytes.or(Some(MESSAGE_MAX_BYTES)),
+            mailbox_max_bytes: self.mailbox_max_bytes.or(Some(MAILBOX_MAX_BYTES)),
+            allow: settings.rules.allow,
+            deny: settings.rules.deny,
+            greeting: Some(engine.greeting),
+            sessions_max: Some(settings.rules.sessions_max),
+            sessions_per_source_max: Some(settings.rules.sessions_per_source_max),
+            login_timeout_s: seconds(engine.login_timeout),
+            idle_timeout_s: seconds(engine.idle_timeout),
+            data_connect_timeout_s: seconds(engine.data_connect_timeout),
+            stall_timeout_s: seconds(engine.stall_timeout),
+            upload_grace_ms: u64::try_from(engine.upload_grace.as_millis()).ok(),
+            partial_uploads_max: Some(partials.count_max),
+            partial_uploads_max_bytes: Some(partials.bytes_max),
+            partial_uploads_max_age_s: Some(partials.age_max.as_secs()),
+            recount_s: Some(settings.recount_interval.as_secs()),
+            stop_grace_s: Some(settings.grace_period.as_secs()),
+            bytes_per_second_max: settings.bytes_per_second_max,
+            file_max_bytes: Some(settings.file_max_bytes).filter(|max| *max < u64::MAX),
+            anonymous_hash_max_bytes: Some(settings.anonymous_hash_max_bytes),
+            ..self
+        })
+    }
 }
 
 /// Configuration with all defaults applied.
@@ -199,6 +255,11 @@ impl FtpSettings {
             ),
             rules: shared.extend(admission_rules(table)),
         })
+    }
+
+    /// Returns the listen addresses.
+    pub(in super::super) fn addresses(&self) -> ListenAddresses {
+        ListenAddresses { listen: self.listen.clone(), listen_tls: self.listen_tls.clone() }
     }
 
     /// Checks that the roots of anonymous users can be served.

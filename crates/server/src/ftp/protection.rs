@@ -1,9 +1,9 @@
 //! TLS policy of FTP sessions.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// TLS policy of sessions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protection {
     /// TLS is not available.

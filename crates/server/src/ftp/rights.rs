@@ -23,7 +23,7 @@
 use super::super::root;
 use protocols::ftp::server::{FileError, Rights};
 use protocols::ftp::{Right, VirtualPath};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -41,12 +41,12 @@ const NO_DELETE: Rights =
     Rights::ALL.without(Right::Delete).without(Right::Overwrite).without(Right::Rename);
 
 /// Rights in the configuration: the name of a set, or a list of rights.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "RightsValue")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "RightsValue", into = "RightsValue")]
 pub(super) struct ConfiguredRights(pub(super) Rights);
 
 /// Value of `rights` in the configuration file.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(untagged, expecting = "rights must be a string or a list of strings")]
 enum RightsValue {
     Set(String),
@@ -87,6 +87,18 @@ impl TryFrom<RightsValue> for ConfiguredRights {
                     rights = rights.with(right.ok_or_else(|| unknown(&name))?);
                 }
                 Ok(Self(rights))
+            }
+        }
+    }
+}
+
+impl From<ConfiguredRights> for RightsValue {
+    fn from(ConfiguredRights(rights): ConfiguredRights) -> Self {
+        match NAMED_SETS.iter().find(|(_, known)| *known == rights) {
+            Some((name, _)) => Self::Set((*name).to_owned()),
+            None => {
+                let granted = Right::NAMED.iter().filter(|(right, _)| rights.contains(*right));
+                Self::List(granted.map(|(_, name)| (*name).to_owned()).collect())
             }
         }
     }

@@ -9,7 +9,6 @@ use super::session::FtpSession;
 use super::space::Space;
 use super::upload;
 use crate::admission::AdmissionRefusal;
-use crate::listen_addresses::ListenAddresses;
 use crate::listener::{ConnectionService, ServerListener};
 use crate::log::ServeEvent;
 use crate::startup::StartupGuard;
@@ -50,11 +49,7 @@ impl FtpServer {
         });
         let mut listeners = JoinSet::new();
         tokio::task::spawn_local(Rc::clone(&self).maintain_roots());
-        let addresses = ListenAddresses {
-            listen: settings.listen.clone(),
-            listen_tls: settings.listen_tls.clone(),
-        };
-        let addresses = addresses.to_open(self.host().is_some());
+        let addresses = settings.addresses().to_open(self.host().is_some());
         let cleartext = addresses.listen.iter().map(|address| (address, false));
         for (address, is_tls) in
             cleartext.chain(addresses.listen_tls.iter().map(|address| (address, true)))

@@ -29,7 +29,7 @@ use super::users::Users;
 use anyhow::{Context, Result, anyhow, bail};
 use protocols::ftp::Name;
 use protocols::ftp::server::FileError;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ use tokio_rustls::rustls::sign::CertifiedKey;
 const GREETING: &str = "Host accepted";
 
 /// Table `[[ftp.host]]` of the configuration file.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct VirtualHostTable {
     name: String,

@@ -47,7 +47,7 @@ impl LoginSession {
         if let Some((name, account)) = authenticated {
             client.server.admission().record_success(client.peer.ip(), &name, now);
             client.server.log.write(&Logged::LoggedIn { from: client.peer, name: &name });
-            let motd = client.server.configuration.motd();
+            let motd = client.server.configuration().motd();
             client.queue_output(&motd);
             let running = program::start_account(&name, &account, &self.program_client(client))?;
             return self.attach(client, running);

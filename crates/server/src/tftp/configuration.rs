@@ -1,5 +1,6 @@
 //! Configuration of the TFTP server: the configuration file, overridden by command-line flags.
 
+use super::super::address_text;
 use super::super::admission::Rules;
 use super::super::flags::TftpFlags;
 use super::super::listen_addresses::ListenAddresses;
@@ -9,7 +10,7 @@ use anyhow::{Context, Result};
 use ipnet::IpNet;
 use net::time::Duration;
 use os::beneath::RootDir;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -18,11 +19,12 @@ const TRANSFERS_PER_SOURCE_MAX: usize = 32;
 const TIMEOUT_DEFAULT_S: u64 = 25;
 
 /// Table `[tftp]` of the configuration file.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(in super::super) struct TftpTable {
     root: Option<PathBuf>,
     rights: Option<Rights>,
+    #[serde(deserialize_with = "address_text::optional_list")]
     listen: Option<Vec<SocketAddr>>,
     allow: Vec<IpNet>,
     deny: Vec<IpNet>,
@@ -30,6 +32,32 @@ pub(in super::super) struct TftpTable {
     transfers_per_source_max: Option<usize>,
     file_max_bytes: Option<u64>,
     timeout_s: Option<u64>,
+}
+
+impl TftpTable {
+    /// Returns this table with the flags and all defaults.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of [`TftpSettings::complete`].
+    pub(in super::super) fn effective(
+        self,
+        flags: &TftpFlags,
+        shared: &SharedSettings<'_>,
+    ) -> Result<Self> {
+        let settings = TftpSettings::complete(self, flags, shared)?;
+        Ok(Self {
+            root: Some(settings.root),
+            rights: Some(settings.rights),
+            listen: Some(settings.listen),
+            allow: settings.rules.allow,
+            deny: settings.rules.deny,
+            transfers_max: Some(settings.rules.sessions_max),
+            transfers_per_source_max: Some(settings.rules.sessions_per_source_max),
+            file_max_bytes: Some(settings.file_max_bytes).filter(|max| *max < u64::MAX),
+            timeout_s: Some(settings.timeout.as_secs()),
+        })
+    }
 }
 
 /// Configuration with all defaults applied.
@@ -49,6 +77,11 @@ impl TftpSettings {
     #[cfg(test)]
     pub(in super::super) const fn rules(&self) -> &Rules {
         &self.rules
+    }
+
+    /// Returns the listen addresses.
+    pub(in super::super) fn addresses(&self) -> &[SocketAddr] {
+        &self.listen
     }
 
     /// Checks that the root can be served.
@@ -81,7 +114,7 @@ impl TftpSettings {
         Ok(Self {
             root,
             rights: shared.root.rights.or(table.rights).unwrap_or_default(),
-            listen: addresses.listen.into_iter().flat_map(both_families).collect(),
+            listen: both_families(&addresses.listen),
             rules: shared.extend(Rules {
                 allow: table.allow,
                 deny: table.deny,
@@ -98,14 +131,19 @@ impl TftpSettings {
 }
 
 /// Expands `[::]` to the wildcard addresses of both families, because each request socket has only
-/// one address family.
-fn both_families(address: SocketAddr) -> Vec<SocketAddr> {
-    match address {
-        SocketAddr::V6(v6) if v6.ip().is_unspecified() => {
-            vec![address, (Ipv4Addr::UNSPECIFIED, address.port()).into()]
+/// one address family. The result has each address once.
+fn both_families(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
+    let mut expanded = Vec::new();
+    for address in addresses {
+        let is_wildcard = address.is_ipv6() && address.ip().is_unspecified();
+        let ipv4 = is_wildcard.then(|| (Ipv4Addr::UNSPECIFIED, address.port()).into());
+        for address in std::iter::once(*address).chain(ipv4) {
+            if !expanded.contains(&address) {
+                expanded.push(address);
+            }
         }
-        _ => vec![address],
     }
+    expanded
 }
 
 #[cfg(test)]
