@@ -7,6 +7,8 @@
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 #![expect(clippy::indexing_slicing, reason = "a test may fail")]
 
+#[path = "ftp_user/familiar_options.rs"]
+mod familiar_options;
 #[expect(dead_code, reason = "each crate of tests uses its part of the server")]
 mod faulty_ftp;
 #[path = "ftp_user/hostile.rs"]

@@ -11,6 +11,7 @@ pub mod ftp_data;
 pub mod local;
 pub mod pace;
 pub mod recorder;
+pub mod termination;
 pub mod tftp;
 pub mod url;
 

@@ -40,6 +40,17 @@ pub struct Login {
     pub password: Option<Vec<u8>>,
 }
 
+impl Login {
+    /// Parses `user` or `user:password`, without percent escapes.
+    pub fn from_argument(text: &str) -> Self {
+        let (user, password) = match text.split_once(':') {
+            Some((user, password)) => (user, Some(password)),
+            None => (text, None),
+        };
+        Self { user: Some(user.into()), password: password.map(Into::into) }
+    }
+}
+
 impl fmt::Debug for Login {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.user.is_some() { "Login(user)" } else { "Login(none)" })
@@ -288,6 +299,14 @@ mod tests {
         assert!(!format!("{parsed:?}").contains("cret"));
         let error = "ftp://me:secret@example.net/%zz".parse::<Url>().unwrap_err();
         assert!(!format!("{error:#}").contains("secret"));
+    }
+
+    #[test]
+    fn a_login_in_an_argument_has_no_percent_escapes_and_ends_at_the_first_colon() {
+        let login = Login::from_argument("a%40b:se:cret");
+        assert_eq!(login.user.as_deref(), Some(&b"a%40b"[..]));
+        assert_eq!(login.password.as_deref(), Some(&b"se:cret"[..]));
+        assert_eq!(Login::from_argument("ann").password, None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod man_page;
 mod markdown;
 mod page;
 
-use crate::exit::{self, Failure};
+use crate::exit;
 use anyhow::{Context, Result};
 use clap::Command;
 use clap_complete::Shell;
@@ -57,10 +57,7 @@ pub(crate) fn run(arguments: &Arguments, pages: ManualPages, command: Command) -
         true => write_markdown(&arguments.directory, pages, command),
         false => write_all(&arguments.directory, pages, command),
     };
-    write_result.map_err(|error| {
-        exit::print_error(&error);
-        Failure::ThisMachine
-    })
+    write_result.map_err(|error| exit::local_failure(&error))
 }
 
 fn write_all(directory: &Path, pages: ManualPages, command: Command) -> Result<()> {
@@ -205,6 +202,15 @@ mod tests {
         let zsh = fs::read_to_string(directory.join("_plumb")).unwrap();
         assert!(zsh.contains("]:address\\:port:"), "{zsh}");
         fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn the_table_of_exit_codes_in_the_docs_is_that_of_the_manual_page() {
+        let docs = fs::read_to_string(Path::new(DOCS).with_extension("md")).unwrap();
+        let rows = entries::EXIT_STATUS.iter();
+        let rows: String =
+            rows.map(|(code, meaning)| format!("| {code} | {meaning} |\n")).collect();
+        assert!(docs.contains(&format!("|---|---|\n{rows}\n")), "{rows}");
     }
 
     #[test]

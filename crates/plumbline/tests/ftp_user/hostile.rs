@@ -193,7 +193,7 @@ fn a_directory_is_not_downloaded_as_a_file_and_a_missing_local_one_is_named() {
     fs::write(directory.0.join("there/a"), "a").unwrap();
     for url in [&url, &format!("{url}/")] {
         let (code, _, messages) = directory.run(&["get", url]);
-        assert_eq!(code, Some(1), "{messages}");
+        assert_eq!(code, Some(2), "{messages}");
         assert!(
             messages.contains("is a directory: list it with plumb ls, or use -r"),
             "{messages}"

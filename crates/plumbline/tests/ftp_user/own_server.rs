@@ -171,7 +171,7 @@ fn sigterm_ends_the_shell_at_its_prompt() {
     let mut user = TerminalUser::run(command);
     user.wait_for_text("plumb ftp>");
     user.send_signal(rustix::process::Signal::TERM);
-    assert_eq!(user.wait_for_exit().code(), Some(3));
+    assert_eq!(user.wait_for_exit().code(), Some(143));
     user.assert_sane_terminal();
 }
 
@@ -287,7 +287,8 @@ fn interrupt(
 ) -> (Option<i32>, Vec<String>) {
     program.signal(rustix::process::Signal::INT).unwrap();
     let status = poll_until_timeout(|| program.exit_status().unwrap());
-    let messages = messages.iter().filter(|line| !line.starts_with("plumb: <")).collect();
+    let is_message = |line: &String| !line.starts_with("plumb: <") && !line.starts_with("plumb: >");
+    let messages = messages.iter().filter(is_message).collect();
     (status.code(), messages)
 }
 
@@ -321,7 +322,7 @@ fn an_interrupted_upload_keeps_the_old_file_in_every_state() {
         let put =
             start_transfer(&directory, &["put", "--limit-rate", limit, "up", &format!("{url}/up")]);
         let (code, messages) = interrupt(put);
-        assert_eq!((code, messages), (Some(3), vec!["plumb: interrupted".to_owned()]));
+        assert_eq!((code, messages), (Some(130), vec!["plumb: interrupted".to_owned()]));
         assert_eq!(directory.read("there/up"), b"old", "{limit}");
     }
 }
@@ -336,7 +337,7 @@ fn an_interrupted_download_reports_its_partial_file_and_resumes_it() {
     let download = start_transfer(&directory, &["get", "--limit-rate", "2M", &from]);
     wait_for_growth(&directory, &download.0, 100_000);
     let (code, messages) = interrupt(download);
-    assert_eq!((code, messages.len()), (Some(3), 2), "{messages:?}");
+    assert_eq!((code, messages.len()), (Some(130), 2), "{messages:?}");
     assert!(messages[0].contains(" bytes of 'file' in 'file.part'"), "{messages:?}");
     assert_eq!(messages[1], "plumb: interrupted");
     let partial_len = directory.read("file.part").len();

@@ -16,7 +16,7 @@ fn mget_and_mput_continue_after_an_existing_file() {
     fs::write(directory.0.join("a.gz"), "older").unwrap();
     let lines = "mget *.gz c.txt\nmget -f a.*\nmkdir up\ncd up\nmput *.gz c.txt\nput c.txt x/\n";
     let (_, messages) = directory.run_shell(&url, lines);
-    assert!(messages.contains("a.gz exists: use --force"), "{messages}");
+    assert!(messages.contains("a.gz exists: use -f"), "{messages}");
     assert_eq!(directory.read("b.gz"), b"b.gz");
     assert_eq!(
         (directory.read("a.gz"), directory.read("c.txt")),

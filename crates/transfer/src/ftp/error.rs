@@ -38,6 +38,15 @@ pub enum FtpError {
     Local(anyhow::Error),
     /// The request is invalid.
     InvalidRequest(String),
+    /// A file of that name exists, and is not to be replaced.
+    Exists(String),
+    /// Some files of several failed, and the error of each was reported.
+    Several {
+        /// The message.
+        sentence: String,
+        /// Class of the first error.
+        class: FailureClass,
+    },
     /// The local and the remote file differ.
     Differs(String),
     /// All possible transfers or removals succeeded, but some names were left out.
@@ -62,6 +71,8 @@ impl FtpError {
             Self::Tls(_)
             | Self::Local(_)
             | Self::InvalidRequest(_)
+            | Self::Exists(_)
+            | Self::Several { .. }
             | Self::LeftOut(_)
             | Self::Stopped => false,
         }
@@ -191,6 +202,7 @@ impl FtpError {
             }
             Self::Mismatch(_) => Outcome::Refused,
             Self::Local(_) | Self::InvalidRequest(_) | Self::LeftOut(_) => Outcome::Local,
+            Self::Exists(_) | Self::Several { .. } => Outcome::Local,
             Self::Stopped | Self::Declined => Outcome::AbortedByUser,
         }
     }
@@ -198,12 +210,17 @@ impl FtpError {
     /// Returns the failure class, which selects the exit code.
     pub fn failure(&self) -> FailureClass {
         match self {
+            _ if self.is_closed_stdout() => FailureClass::ClosedOutput,
             Self::Local(_) => FailureClass::ThisMachine,
             Self::Step { failure, .. } if failure.why == FailureReason::Data(DataFailure::File) => {
                 FailureClass::ThisMachine
             }
-            Self::InvalidRequest(_) => FailureClass::Request,
-            Self::Stopped | Self::Declined => FailureClass::Canceled,
+            Self::InvalidRequest(_) | Self::Exists(_) | Self::IsDirectory(_) => {
+                FailureClass::Request
+            }
+            Self::Several { class, .. } => *class,
+            Self::Stopped => FailureClass::Interrupted,
+            Self::Declined => FailureClass::Declined,
             _ => FailureClass::RemoteHost,
         }
     }
@@ -216,6 +233,8 @@ impl FtpError {
             | Self::NotFound(sentence)
             | Self::IsDirectory(sentence)
             | Self::InvalidRequest(sentence)
+            | Self::Exists(sentence)
+            | Self::Several { sentence, .. }
             | Self::LeftOut(sentence)
             | Self::Mismatch(sentence)
             | Self::Differs(sentence) => sentence.clone(),

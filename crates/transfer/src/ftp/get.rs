@@ -44,6 +44,9 @@ pub async fn get(
     options: &FtpOptions,
     record: &mut Record,
 ) -> Result<FileOutcome, FtpError> {
+    if options.skips_existing && download.has_local_file() {
+        return Ok(FileOutcome::Kept);
+    }
     match fetch(client, download, options, record).await {
         Err(error) if error.is_refused_command() && download.is_single() => {
             // The path may name a directory: the server's refusal does not distinguish a directory
@@ -558,15 +561,13 @@ fn existing_file_error(download: &Download, options: &FtpOptions) -> FtpError {
         let seconds = modified.seconds;
         let len = count(len);
         let size = count(size);
-        return FtpError::InvalidRequest(format!(
+        return FtpError::Exists(format!(
             "{name} exists, with {len} of {size} bytes: if it is the beginning of the remote file, \
              run mv '{local}' '{local}.part' && touch -d @{seconds} '{local}.part' and then use \
-             --continue; or use --force to download the whole file"
+             -c; or use -f to download the whole file"
         ));
     }
-    FtpError::InvalidRequest(format!(
-        "{name} exists: use --force to replace it, or name another file"
-    ))
+    FtpError::Exists(format!("{name} exists: use -f to replace it, or name another file"))
 }
 
 /// Minimum size of a file whose download is resumed after plumb was killed; our own choice.
@@ -633,7 +634,7 @@ fn keep_partial(
     // to the user, so it is not replaced.
     if !download.is_part_name_taken && atomic_file.keep_as(&part).is_ok() && !connector.is_quiet {
         (connector.shared.message)(&format!(
-            "saved {} bytes of '{}' in '{}': resume with --continue or the next mirror",
+            "saved {} bytes of '{}' in '{}': resume with -c or the next mirror",
             count(received_bytes),
             escaped(&name),
             escaped(part_path.as_bytes())

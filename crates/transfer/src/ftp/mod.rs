@@ -13,9 +13,12 @@
 //! another address. With TLS the data connection resumes the TLS session of the control connection.
 
 mod arrival_log;
+mod batch_totals;
 mod client;
+mod command_trace;
 mod connector;
 mod data_task;
+mod directories;
 mod download;
 mod error;
 mod file_options;
@@ -33,6 +36,7 @@ mod tail_sample;
 mod transfer_record;
 
 pub use arrival_log::ArrivalLog;
+pub use batch_totals::BatchTotals;
 pub use client::FtpClient;
 pub use connector::{ConnectionSettings, Connector, FtpCredentials, Interrupt, run};
 pub use data_task::{LocalEnd, TransferProgress, TransferResult};

@@ -1,6 +1,5 @@
 //! `plumb ls`, `rm`, `mkdir`, `mv`, `cat`: the commands that need no local file.
 
-use super::batch::make_remote_directory;
 use super::command_options::{ConnectionOptions, host_transfer_options};
 use super::command_output::print;
 use super::listing::{as_json, entries, line, print_names};
@@ -10,7 +9,8 @@ use crate::exit;
 use crate::files::location::Location;
 use crate::files::progress::print_message;
 use crate::manual::entries::{
-    CONFIGURATION, CONFIGURATION_VARIABLE, FILE_VARIABLES, JOURNAL, KNOWN_HOSTS, NETRC, QUOTES,
+    CONFIGURATION, CONFIGURATION_VARIABLE, EXIT_STATUS, FILE_VARIABLES, JOURNAL, KNOWN_HOSTS,
+    NETRC, QUOTES,
 };
 use crate::manual::{ManualNote, ManualPage};
 use os::beneath::Existing;
@@ -23,18 +23,9 @@ use transfer::ftp::FileOutcome;
 use transfer::ftp::FtpClient;
 use transfer::ftp::FtpError;
 use transfer::ftp::LocalEnd;
-use transfer::ftp::{is_pattern, join, name_of};
+use transfer::ftp::{is_pattern, name_of};
 use transfer::recorder::{Record, timed};
 use transfer::url::{Url, UrlScheme, UrlType};
-
-/// Exit codes of the commands that change or print remote files.
-const REMOTE_FILE_STATUS: &[(u8, &str)] = &[
-    (0, "Success"),
-    (1, "The server is unreachable, has no such file, or refused the command"),
-    (2, "Invalid arguments"),
-    (3, "Interrupted"),
-    (4, "Local error, such as permission denied"),
-];
 
 /// Manual page of `plumb ls`.
 pub(crate) const LIST_PAGE: ManualPage = ManualPage {
@@ -45,13 +36,7 @@ pub(crate) const LIST_PAGE: ManualPage = ManualPage {
         "plumb ls --json ftp://example.net/pub/ | jq .size",
     ],
     notes: &[QUOTES],
-    exit_status: &[
-        (0, "Listed"),
-        (1, "The server is unreachable, has no such directory, or nothing matches the pattern"),
-        (2, "Invalid arguments"),
-        (3, "Interrupted"),
-        (4, "Local error, such as permission denied"),
-    ],
+    exit_status: EXIT_STATUS,
     environment: &[FILE_VARIABLES],
     files: &[NETRC, KNOWN_HOSTS, JOURNAL],
     see_also: &["get", "cat", "ftp"],
@@ -66,7 +51,7 @@ pub(crate) const CAT_PAGE: ManualPage = ManualPage {
         "plumb cat 'ftpes://me@example.net/logs/*.log' | grep error",
     ],
     notes: &[QUOTES],
-    exit_status: REMOTE_FILE_STATUS,
+    exit_status: EXIT_STATUS,
     environment: &[FILE_VARIABLES, CONFIGURATION_VARIABLE],
     files: &[NETRC, CONFIGURATION, KNOWN_HOSTS, JOURNAL],
     see_also: &["get", "ls", "ftp"],
@@ -88,7 +73,7 @@ pub(crate) const REMOVE_PAGE: ManualPage = ManualPage {
          for confirmation. With -v, each name is printed. With --json, each name is a JSON line \
          with \"what\", \"name\" and \"kind\".",
     )],
-    exit_status: REMOTE_FILE_STATUS,
+    exit_status: EXIT_STATUS,
     environment: &[FILE_VARIABLES],
     files: &[NETRC, KNOWN_HOSTS, JOURNAL],
     see_also: &["ls", "mirror", "ftp"],
@@ -102,7 +87,7 @@ pub(crate) const MAKE_DIRECTORY_PAGE: ManualPage = ManualPage {
         "plumb mkdir -p ftpes://me@example.net/a/b/c",
     ],
     notes: &[],
-    exit_status: REMOTE_FILE_STATUS,
+    exit_status: EXIT_STATUS,
     environment: &[FILE_VARIABLES],
     files: &[NETRC, KNOWN_HOSTS, JOURNAL],
     see_also: &["put", "rm", "ftp"],
@@ -117,7 +102,7 @@ pub(crate) const MOVE_PAGE: ManualPage = ManualPage {
         "plumb mv ftpes://me@example.net/in/a ftpes://me@example.net/out/a",
     ],
     notes: &[],
-    exit_status: REMOTE_FILE_STATUS,
+    exit_status: EXIT_STATUS,
     environment: &[FILE_VARIABLES],
     files: &[NETRC, KNOWN_HOSTS, JOURNAL],
     see_also: &["ls", "rm", "ftp"],
@@ -246,11 +231,7 @@ pub(crate) fn make_directory(arguments: &MakeDirectory) -> exit::Result {
         let mut client = FtpClient::new(&connector);
         let path = url.name.strip_suffix(b"/").unwrap_or(&url.name);
         if arguments.parents {
-            let mut prefix = if path.starts_with(b"/") { b"/".to_vec() } else { Vec::new() };
-            for part in path.split(|&byte| byte == b'/').filter(|part| !part.is_empty()) {
-                prefix = join(&prefix, part);
-                make_remote_directory(&mut client, &prefix).await?;
-            }
+            client.ensure_directories(path).await?;
         } else {
             let context = format!("cannot create the directory '{}'", escaped(path));
             client.run(&context, Task::MakeDirectory(name_of(path)?)).await?;

@@ -9,7 +9,7 @@
 //! A name is deleted because it is missing in the listings of the other host. These listings are
 //! audited: if a listing cannot be read completely, nothing is deleted.
 
-use super::batch::{BatchItem, BatchOptions, make_remote_directory, run_batch};
+use super::batch::{BatchItem, BatchOptions, run_batch};
 use super::command_options::{ConnectionOptions, host_transfer_options};
 use super::command_output::{change_as_json, print};
 use super::removal::{amount_text, check_named, confirm, remove_directory, remove_file};
@@ -21,7 +21,8 @@ use crate::files::location::Location;
 use crate::files::progress::print_message;
 use crate::heading;
 use crate::manual::entries::{
-    CONFIGURATION, CONFIGURATION_VARIABLE, FILE_VARIABLES, JOURNAL, KNOWN_HOSTS, METERS, NETRC,
+    CONFIGURATION, CONFIGURATION_VARIABLE, EXIT_STATUS, FILE_VARIABLES, JOURNAL, KNOWN_HOSTS,
+    METERS, NETRC,
 };
 use crate::manual::{ManualNote, ManualPage};
 use anyhow::Context;
@@ -68,13 +69,7 @@ pub(crate) const MIRROR_PAGE: ManualPage = ManualPage {
         "With --json, the record of each transferred file is a line. Each deleted name is a \
          line with \"what\", \"name\" and \"kind\"; with -n, so is each planned action.",
     )],
-    exit_status: &[
-        (0, "Mirrored"),
-        (1, "The server is unreachable, refused or timed out"),
-        (2, "Invalid arguments"),
-        (3, "Interrupted"),
-        (4, "Local error: a file cannot be read or written"),
-    ],
+    exit_status: EXIT_STATUS,
     environment: &[FILE_VARIABLES, CONFIGURATION_VARIABLE],
     files: &[NETRC, CONFIGURATION, KNOWN_HOSTS, JOURNAL, METERS],
     see_also: &["get", "put", "stats"],
@@ -339,6 +334,7 @@ pub(crate) fn mirror(arguments: &Mirror) -> exit::Result {
             is_json,
             is_quiet,
             is_stdout: false,
+            write_out: None,
             earlier_actions: suffix,
         };
         run_batch(&connector, client, items, &batch, "mirrored").await
@@ -641,7 +637,7 @@ impl MirrorRun<'_> {
         plan: &MirrorPlan,
     ) -> Result<(Vec<BatchItem>, usize), FtpError> {
         if !self.root.is_empty() && self.root != b"/" {
-            make_remote_directory(client, self.root).await?;
+            client.ensure_directory(self.root).await?;
         }
         let mut deleted = 0;
         for (name, is_directory) in &plan.deleted {
@@ -667,7 +663,7 @@ impl MirrorRun<'_> {
             }
         }
         for name in &plan.directories {
-            make_remote_directory(client, &join(self.root, name)).await?;
+            client.ensure_directory(&join(self.root, name)).await?;
         }
         let item = |name: &Vec<u8>| {
             let from: PathBuf = self.directory.join(std::ffi::OsStr::from_bytes(name));

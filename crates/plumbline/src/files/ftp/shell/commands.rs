@@ -81,7 +81,7 @@ pub(super) const COMMANDS: [Command; 36] = [
     command(Settings, "passive", &[], "", "passive mode: the client connects for data"),
     command(Settings, "active", &[], "", "active mode: the server connects for data"),
     command(Settings, "prompt", &[], "", "turn the confirmation of each file on or off"),
-    command(Settings, "verbose", &[], "", "turn the display of server replies on or off"),
+    command(Settings, "verbose", &[], "", "turn the display of commands and replies on or off"),
     command(Settings, "site", &[], "COMMAND", "send a SITE command"),
     command(Settings, "quote", &["literal"], "COMMAND", "send a command unchanged"),
     command(Settings, "status", &["stat"], "", "print the settings and the server's status"),

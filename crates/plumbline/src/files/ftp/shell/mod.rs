@@ -26,7 +26,8 @@ use super::run_command::{report_error, run_command_with};
 use crate::exit;
 use crate::files::progress::print_message;
 use crate::manual::entries::{
-    CONFIGURATION, CONFIGURATION_VARIABLE, FILE_VARIABLES, JOURNAL, KNOWN_HOSTS, METERS, NETRC,
+    CONFIGURATION, CONFIGURATION_VARIABLE, EXIT_STATUS, FILE_VARIABLES, JOURNAL, KNOWN_HOSTS,
+    METERS, NETRC,
 };
 use crate::manual::{ManualNote, ManualPage};
 use commands::{CommandLine, Group, find, split_flags, unknown_command_message};
@@ -72,13 +73,7 @@ pub(crate) const SHELL_PAGE: ManualPage = ManualPage {
          chmod 644 notes              quote SITE HELP\n\
          lls -l                       !make",
     )],
-    exit_status: &[
-        (0, "The session ended"),
-        (1, "The server is unreachable or refused the login"),
-        (2, "Invalid arguments"),
-        (3, "Ended by a signal"),
-        (4, "Local error, such as permission denied"),
-    ],
+    exit_status: EXIT_STATUS,
     environment: &[
         FILE_VARIABLES,
         CONFIGURATION_VARIABLE,

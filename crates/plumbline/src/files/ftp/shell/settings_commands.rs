@@ -48,9 +48,8 @@ impl ShellState {
             }
             ("verbose", []) => {
                 let is_verbose = self.client.connector().toggle_verbose();
-                let text =
-                    if is_verbose { "server replies: on\n" } else { "server replies: off\n" };
-                print(text.as_bytes())
+                let state = if is_verbose { "on" } else { "off" };
+                print(format!("commands and replies: {state}\n").as_bytes())
             }
             ("site", [_, ..]) => self.quote(&format!("SITE {rest}")).await,
             ("quote", [_, ..]) => self.quote(rest).await,

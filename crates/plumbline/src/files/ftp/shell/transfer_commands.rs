@@ -269,5 +269,6 @@ fn print_outcome(done: &str, path: &[u8], outcome: FileOutcome, record: &Record)
             print_message(&format!("{done} '{escaped}': {}", summary(&record.transfer)));
         }
         FileOutcome::AlreadyComplete => print_message(&format!("'{escaped}' is already complete")),
+        FileOutcome::Kept => print_message(&format!("'{escaped}' exists and was kept")),
     }
 }
