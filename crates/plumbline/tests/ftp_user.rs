@@ -23,6 +23,8 @@ mod preserved_properties;
 mod removal;
 #[path = "ftp_user/resumed.rs"]
 mod resumed;
+#[path = "ftp_user/scripts.rs"]
+mod scripts;
 #[path = "ftp_user/shell.rs"]
 mod shell;
 #[path = "ftp_user/transfer_types.rs"]

@@ -170,7 +170,7 @@ fn the_banner_of_a_non_ftp_server_is_quoted() {
     let server = FaultyFtpServer::start(SSH_GREETING, &[]);
     let (code, _, messages) = directory.run(&["ls", &format!("ftp://127.0.0.1:{}/", server.port)]);
     assert_eq!(code, Some(1), "{messages}");
-    let quoted = "not an FTP reply: \"SSH-2.0-OpenSSH_9.2p1\" (an SSH server)";
+    let quoted = "not an FTP server, it sent \"SSH-2.0-OpenSSH_9.2p1\" (an SSH server)";
     assert!(messages.contains(quoted), "{messages}");
 }
 

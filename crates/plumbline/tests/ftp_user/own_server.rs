@@ -42,11 +42,11 @@ impl TestDirectory {
         (output.status.code(), text(output.stdout), text(output.stderr))
     }
 
-    /// Runs the interactive client with `lines` as input, and returns its standard output and
-    /// standard error.
+    /// Runs the interactive client with `lines` as input, all of them even if one fails, and returns
+    /// its standard output and standard error.
     pub(crate) fn run_shell(&self, url: &str, lines: &str) -> (String, String) {
         let mut command = self.plumb();
-        command.args(["ftp", url]).stdin(Stdio::piped());
+        command.args(["ftp", "--continue-on-error", url]).stdin(Stdio::piped());
         let mut shell = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         std::io::Write::write_all(&mut shell.stdin.take().unwrap(), lines.as_bytes()).unwrap();
         let output = shell.wait_with_output().unwrap();
@@ -150,7 +150,7 @@ fn an_interrupt_ends_the_transfer_and_not_the_shell() {
     let mut command = directory.plumb();
     command.args(["ftp", &format!("127.0.0.1:{}", server.port)]);
     let mut user = TerminalUser::run(command);
-    user.wait_for_text("plumb ftp>");
+    user.wait_for_text("ftp 127.0.0.1:/>");
     user.type_keys("get file\r");
     poll_until_timeout(|| server.received().iter().any(|verb| verb == "RETR").then_some(()));
     user.type_keys("\x03");
@@ -169,7 +169,7 @@ fn sigterm_ends_the_shell_at_its_prompt() {
     let mut command = directory.plumb();
     command.args(["ftp", &format!("127.0.0.1:{}", server.port)]);
     let mut user = TerminalUser::run(command);
-    user.wait_for_text("plumb ftp>");
+    user.wait_for_text("ftp 127.0.0.1:/>");
     user.send_signal(rustix::process::Signal::TERM);
     assert_eq!(user.wait_for_exit().code(), Some(143));
     user.assert_sane_terminal();

@@ -38,6 +38,8 @@ pub struct FtpClient {
     pub unparsed: UnknownLines,
     /// Whether a reply of the server said that the last listed directory has no files.
     pub is_reported_empty: bool,
+    /// Whether listings include the names that Unix hides.
+    pub lists_hidden: bool,
     /// Audit of the listings; `None` if no deletion depends on a listing.
     pub audit: Option<Audit>,
     /// Whether the times of listings come from LIST. LIST reports times to the minute or day, in an
@@ -59,6 +61,7 @@ impl FtpClient {
             skipped_names: 0,
             unparsed: UnknownLines::default(),
             is_reported_empty: false,
+            lists_hidden: false,
             audit: None,
             has_rough_times: false,
         }

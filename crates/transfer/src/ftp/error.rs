@@ -248,7 +248,7 @@ impl FtpError {
                 }
                 // If the server refused, its reply is the cause of the local error.
                 (_, Some(error)) if !self.is_refusal() => format!("{context}: {failure}: {error}"),
-                (Step::Command, _) => format!("{context}: {}", reason(failure)),
+                (Step::Command | Step::Greeting, _) => format!("{context}: {}", reason(failure)),
                 _ => format!("{context}: {failure}"),
             },
         }
@@ -257,8 +257,17 @@ impl FtpError {
 
 fn reason(failure: &Failure) -> String {
     let text = failure.to_string();
-    let text = text.strip_prefix("command: ").unwrap_or(&text);
-    text.to_owned()
+    match (&failure.step, &failure.why) {
+        (Step::Greeting, FailureReason::NotReply(_)) => {
+            text.replacen("greeting: not an FTP reply:", "not an FTP server, it sent", 1)
+        }
+        // A web server, for example, waits for a request.
+        (Step::Greeting, FailureReason::Timeout) => {
+            "the server sent no FTP greeting: check the port, and that an FTP server runs there"
+                .to_owned()
+        }
+        _ => text.strip_prefix("command: ").unwrap_or(&text).to_owned(),
+    }
 }
 
 impl From<anyhow::Error> for FtpError {
@@ -285,4 +294,25 @@ pub(super) fn limit_exceeded(why: String) -> TransferError {
 
 pub(super) fn malformed(why: &str) -> TransferError {
     (DataFailure::Malformed, io::Error::new(ErrorKind::InvalidData, why.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_without_an_ftp_greeting_is_described_by_what_it_sent() {
+        let sentence = |why| {
+            let failure = Failure { step: Step::Greeting, why };
+            let context = "cannot log in to host port 22".to_owned();
+            FtpError::Step { context, failure, error: None }.sentence()
+        };
+        assert_eq!(
+            sentence(FailureReason::NotReply(b"SSH-2.0-OpenSSH_9.2p1".to_vec())),
+            "cannot log in to host port 22: not an FTP server, it sent \"SSH-2.0-OpenSSH_9.2p1\" \
+             (an SSH server)"
+        );
+        let timeout = sentence(FailureReason::Timeout);
+        assert!(timeout.contains(": the server sent no FTP greeting: check the port"), "{timeout}");
+    }
 }

@@ -18,7 +18,7 @@ use transfer::ftp::{FtpOptions, check};
 use transfer::url::{Login, Url, UrlScheme, UrlType};
 
 /// Options of the connection to the server.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(in crate::files) struct ConnectionOptions {
     /// Route to the server, as for login
     #[arg(long, value_name = "kernel|tun:name|tap:name|packet:interface",

@@ -2,7 +2,7 @@
 
 use super::command_options::{ConnectionOptions, host_transfer_options};
 use super::command_output::print;
-use super::listing::{as_json, entries, line, print_names};
+use super::listing::{as_json, print_names};
 use super::removal::{Removal, RemoveOptions, check_named, confirm};
 use super::run_command::{report_error, run_command};
 use crate::exit;
@@ -15,6 +15,7 @@ use crate::manual::entries::{
 use crate::manual::{ManualNote, ManualPage};
 use os::beneath::Existing;
 use protocols::ftp::Representation;
+use protocols::ftp::listing::Entry;
 use protocols::ftp::user::Task;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
@@ -23,6 +24,7 @@ use transfer::ftp::FileOutcome;
 use transfer::ftp::FtpClient;
 use transfer::ftp::FtpError;
 use transfer::ftp::LocalEnd;
+use transfer::ftp::{ListingFormat, RemoteEntry, listing_text, tree_text};
 use transfer::ftp::{is_pattern, name_of};
 use transfer::recorder::{Record, timed};
 use transfer::url::{Url, UrlScheme, UrlType};
@@ -114,9 +116,15 @@ pub(crate) struct List {
     /// Directory, file or pattern to list, as ftp://user@host:port/name
     #[arg(value_name = "url")]
     url: Url,
-    /// Print permissions, sizes and times too
+    /// Print permissions, owners, sizes and times too; times with a Z are in UTC
     #[arg(short)]
     long: bool,
+    /// List also the names that the server hides, such as those that begin with a dot
+    #[arg(short, long)]
+    all: bool,
+    /// List all directories below the directory too
+    #[arg(short = 'R', long)]
+    recursive: bool,
     #[command(flatten)]
     connection: ConnectionOptions,
 }
@@ -181,17 +189,41 @@ pub(crate) fn list(arguments: &List) -> exit::Result {
     let url = &arguments.url;
     run_command(url, &arguments.connection, None, async |connector| {
         let mut client = FtpClient::new(&connector);
-        let entries = entries(&mut client, b"", &url.name).await?;
-        let text = if arguments.connection.json {
-            entries.iter().map(|entry| format!("{}\n", as_json(entry))).collect()
-        } else {
-            entries.iter().map(|entry| line(entry, arguments.long)).collect::<String>()
+        client.lists_hidden = arguments.all;
+        let is_json = arguments.connection.json;
+        let text = match arguments.recursive {
+            false => {
+                let entries = client.named_entries(b"", &url.name).await?;
+                let format = format_of(&client, arguments.long);
+                if is_json { lines_of_json(&entries) } else { listing_text(&entries, format) }
+            }
+            true => {
+                let root = url.name.strip_suffix(b"/").filter(|rest| !rest.is_empty());
+                let root = root.unwrap_or(&url.name);
+                let found = client.list_tree(root, |_, _| true).await?;
+                let format = format_of(&client, arguments.long);
+                let with_path =
+                    |found: &RemoteEntry| Entry { name: found.path.clone(), ..found.entry.clone() };
+                match is_json {
+                    true => lines_of_json(&found.iter().map(with_path).collect::<Vec<_>>()),
+                    false => tree_text(root, &found, format),
+                }
+            }
         };
         let unparsed = client.report_unparsed();
         client.quit().await;
         print(text.as_bytes())?;
         unparsed
     })
+}
+
+/// Returns the format of a listing. Only the times of LIST are not in UTC.
+pub(super) fn format_of(client: &FtpClient, is_long: bool) -> ListingFormat {
+    ListingFormat { is_long, has_utc_times: !client.has_rough_times }
+}
+
+fn lines_of_json(entries: &[Entry]) -> String {
+    entries.iter().map(|entry| format!("{}\n", as_json(entry))).collect()
 }
 
 /// Runs `plumb rm`.

@@ -16,7 +16,7 @@ fn wrong_argument(error: &anyhow::Error) -> FtpError {
     FtpError::InvalidRequest(format!("{error:#}"))
 }
 
-impl ShellState {
+impl ShellState<'_> {
     /// Runs a command; `None` if its arguments are wrong.
     pub(super) async fn settings_command(
         &mut self,
@@ -26,6 +26,8 @@ impl ShellState {
     ) -> Option<Result<(), FtpError>> {
         Some(match (name, words) {
             ("type", [argument]) => self.set_type(argument).await,
+            ("binary", []) => self.set_type("I").await,
+            ("ascii", []) => self.set_type("A").await,
             ("mode", [argument]) => self.set(parse_mode(argument), |to, mode| to.mode = mode),
             ("stru", [argument]) => {
                 self.set(parse_structure(argument), |to, stru| to.structure = stru)
