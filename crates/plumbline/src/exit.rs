@@ -71,8 +71,8 @@ pub(crate) fn print_error(error: &anyhow::Error) {
     _ = writeln!(std::io::stderr(), "plumb: {sentence}");
 }
 
-/// Prints an error of this machine, and returns the failure. Like other tools, plumb says nothing
-/// about an output whose reader has closed the pipe.
+/// Prints an error of this machine, and returns the failure. If the reader of the standard output has
+/// closed the pipe, no message is printed, as by other tools.
 pub(crate) fn local_failure(error: &anyhow::Error) -> Failure {
     let is_closed = |cause: &std::io::Error| cause.kind() == std::io::ErrorKind::BrokenPipe;
     if error.chain().filter_map(|cause| cause.downcast_ref()).any(is_closed) {

@@ -49,12 +49,27 @@ pub fn words(line: &str) -> (Vec<String>, usize) {
     (words, start)
 }
 
+/// Long names of flags, as in lftp, and their letters.
+const LONG_FLAGS: [(&str, &str); 7] = [
+    ("--all", "-a"),
+    ("--continue", "-c"),
+    ("--delete", "-e"),
+    ("--dry-run", "-n"),
+    ("--force", "-f"),
+    ("--reverse", "-R"),
+    ("--verbose", "-v"),
+];
+
 /// Separates the flags from the other words; `None` if a flag is unknown.
 pub fn split_flags<'a, 'w>(words: &'w [&'a str], known: &str) -> Option<(String, &'w [&'a str])> {
     let mut flags = String::new();
     let mut rest = words;
     while let [word, others @ ..] = rest
-        && let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty())
+        && let long_flag = LONG_FLAGS.iter().find(|(long, _)| long == word)
+        && let Some(letters) = long_flag
+            .map_or(*word, |(_, short)| short)
+            .strip_prefix('-')
+            .filter(|letters| !letters.is_empty())
     {
         rest = others;
         if letters == "-" {
@@ -159,6 +174,9 @@ mod tests {
         assert_eq!(split_flags(&["-c", "-f", "a"], "cf"), Some(("cf".to_owned(), &["a"][..])));
         assert_eq!(split_flags(&["--", "-c"], "cf"), Some((String::new(), &["-c"][..])));
         assert_eq!(split_flags(&["-x", "a"], "cf"), None);
+        let with_long_flag = ["--force", "a"];
+        assert_eq!(split_flags(&with_long_flag, "cf"), Some(("f".to_owned(), &["a"][..])));
+        assert_eq!(split_flags(&with_long_flag, "c"), None);
     }
 
     #[test]

@@ -31,7 +31,7 @@ fn an_existing_file_has_the_same_exit_code_alone_and_among_several() {
 }
 
 #[test]
-fn a_directory_without_r_has_the_same_exit_code_for_get_put_and_rm() {
+fn a_directory_without_r_has_the_same_exit_code_for_get_put_rm_and_cat() {
     let directory = with_files("familiar-directory");
     let (_server, url) = directory.serve("");
     fs::create_dir(directory.0.join("local")).unwrap();
@@ -41,6 +41,9 @@ fn a_directory_without_r_has_the_same_exit_code_for_get_put_and_rm() {
         assert_eq!((code, messages.lines().count()), (Some(2), 1), "{words:?}: {messages}");
         assert!(messages.contains("use -r"), "{words:?}: {messages}");
     }
+    let (code, _, messages) = directory.run(&["cat", &remote]);
+    let expected = "plumb: 'd' is a remote directory: list it with ls\n";
+    assert_eq!((code, messages.as_str()), (Some(2), expected));
 }
 
 #[test]
@@ -145,6 +148,17 @@ fn verbose_prints_commands_and_replies_in_order_without_the_password() {
     assert!(position("< 226 ") < position("> QUIT"), "{messages}");
     let (code, ..) = directory.run(&["get", "-qv", &format!("{url}/b")]);
     assert_eq!(code, Some(2));
+}
+
+#[test]
+fn a_user_without_a_state_directory_gets_no_message_about_records() {
+    let directory = with_files("familiar-stateless");
+    let (_server, url) = directory.serve("");
+    // Not even root can create a directory in sysfs.
+    let mut command = directory.plumb();
+    command.args(["get", "-q", &format!("{url}/a")]).env("XDG_STATE_HOME", "/sys/kernel/none");
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 use test_support::ProgramLog;
 
 /// A working directory with a subdirectory `there` for a server.
@@ -227,6 +228,23 @@ fn a_refused_connection_is_reported_without_retrying() {
 }
 
 #[test]
+fn attempts_are_counted_on_after_the_server_has_gone() {
+    let directory = TestDirectory::new("gone");
+    let (server, url) = directory.serve("");
+    fs::write(directory.0.join("there/file"), vec![7; 3_000_000]).unwrap();
+    let from = format!("{url}/file");
+    let get = ["get", "--limit-rate", "300K", "--tries", "3", &from];
+    let (mut program, messages) = start_transfer(&directory, &get);
+    drop(server);
+    let status = poll_until_timeout(|| program.exit_status().unwrap());
+    assert_eq!(status.code(), Some(1));
+    let messages: Vec<String> = messages.iter().collect();
+    let attempt = |line: &String| line.split("; attempt ").nth(1)?.chars().next();
+    let attempts: Vec<char> = messages.iter().filter_map(attempt).collect();
+    assert_eq!(attempts, ['2', '3'], "{messages:?}");
+}
+
+#[test]
 fn names_with_line_ends_are_omitted_and_reported() {
     let directory = TestDirectory::new("line-ends");
     let (_server, url) = directory.serve("");
@@ -281,12 +299,18 @@ fn start_transfer(
     (program, messages)
 }
 
+/// Maximum time from an interrupt to the end of plumb, ten times the expected time. At the limited
+/// rate, the data in the kernel's buffers would take longer.
+const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Sends SIGINT, and returns the exit code and the messages printed afterwards.
 fn interrupt(
     (mut program, messages): (Program, std::sync::mpsc::Receiver<String>),
 ) -> (Option<i32>, Vec<String>) {
+    let interrupted_at = Instant::now();
     program.signal(rustix::process::Signal::INT).unwrap();
     let status = poll_until_timeout(|| program.exit_status().unwrap());
+    assert!(interrupted_at.elapsed() < INTERRUPT_TIMEOUT, "{:?}", interrupted_at.elapsed());
     let is_message = |line: &String| !line.starts_with("plumb: <") && !line.starts_with("plumb: >");
     let messages = messages.iter().filter(is_message).collect();
     (status.code(), messages)

@@ -1,4 +1,4 @@
-//! Creation of directories on the server.
+//! Creation of directories on the server, and errors for paths of directories.
 
 use super::client::FtpClient;
 use super::error::FtpError;
@@ -7,6 +7,22 @@ use crate::escaped;
 use protocols::ftp::user::Task;
 
 impl FtpClient {
+    /// Returns the error for a path that the server refuses: that it names a directory, with the
+    /// remedy, or else `refusal`. The refusal itself does not distinguish a directory from a missing
+    /// file.
+    pub async fn explained_refusal(
+        &mut self,
+        path: &[u8],
+        refusal: FtpError,
+        remedy: &str,
+    ) -> FtpError {
+        let entry = self.find_entry(path).await.ok().flatten();
+        if !entry.is_some_and(|entry| entry.kind.is_directory()) {
+            return refusal;
+        }
+        FtpError::IsDirectory(format!("'{}' is a remote directory: {remedy}", escaped(path)))
+    }
+
     /// Creates a directory, which may exist already.
     pub async fn ensure_directory(&mut self, path: &[u8]) -> Result<(), FtpError> {
         let context = format!("cannot create the directory '{}'", escaped(path));

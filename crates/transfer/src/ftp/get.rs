@@ -49,13 +49,7 @@ pub async fn get(
     }
     match fetch(client, download, options, record).await {
         Err(error) if error.is_refused_command() && download.is_single() => {
-            // The path may name a directory: the server's refusal does not distinguish a directory
-            // from a missing file.
-            let remote_entry = client.find_entry(&download.path).await.ok().flatten();
-            let is_directory = remote_entry.is_some_and(|entry| entry.kind.is_directory());
-            let escaped = escaped(&download.path);
-            let sentence = format!("'{escaped}' is a remote directory: use -r to download it");
-            Err(if is_directory { FtpError::IsDirectory(sentence) } else { error })
+            Err(client.explained_refusal(&download.path, error, "use -r to download it").await)
         }
         result => result,
     }
@@ -310,10 +304,7 @@ async fn download_in_place(
         match result {
             Ok(_) => return Ok(FileOutcome::Transferred),
             // Bytes already written to the destination cannot be withdrawn, so there is no retry.
-            Err(error)
-                if has_received_data
-                    || !client.connector.wait_before_retry(attempt, &error).await =>
-            {
+            Err(error) if has_received_data || !client.wait_before_retry(attempt, &error).await => {
                 return Err(error);
             }
             Err(_) => {}
@@ -396,7 +387,7 @@ impl Segment<'_> {
                 Err(error) if error.denies_restart() && attempt < RESTARTS_MAX => {
                     self.restart(at)?;
                 }
-                Err(error) if !client.connector.wait_before_retry(attempt, &error).await => {
+                Err(error) if !client.wait_before_retry(attempt, &error).await => {
                     return Err(error);
                 }
                 Err(_) if self.is_complete(client, at).await? => return Ok(()),

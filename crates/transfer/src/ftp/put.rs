@@ -358,9 +358,7 @@ async fn send(
             position = Position::default();
             continue;
         }
-        if size.is_none() && sent_bytes > 0
-            || !client.connector.wait_before_retry(attempt, &error).await
-        {
+        if size.is_none() && sent_bytes > 0 || !client.wait_before_retry(attempt, &error).await {
             return Err(error);
         }
         if let Some(size) = size.filter(|_| sent_bytes > 0 && (is_large || position.at > 0)) {

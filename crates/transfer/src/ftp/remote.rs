@@ -588,7 +588,7 @@ impl FtpClient {
                     listing.finish().map_err(|error| FtpError::NotFound(error.to_string()))?;
                     return Ok((done, listing));
                 }
-                Err(error) if !self.connector.wait_before_retry(attempt, &error).await => {
+                Err(error) if !self.wait_before_retry(attempt, &error).await => {
                     return Err(error);
                 }
                 Err(_) => {}

@@ -27,13 +27,14 @@ pub(in crate::files) struct ConnectionOptions {
     #[command(flatten)]
     pub(in crate::files) family: AddressFamilyOptions,
     /// Give up after this many seconds without an answer or data from the server
-    #[arg(long, value_name = "seconds", default_value_t = 25,
+    #[arg(long, alias = "connect-timeout", value_name = "seconds", default_value_t = 25,
           value_parser = clap::value_parser!(u32).range(1..=86_400),
           help_heading = heading::CONNECTION)]
     pub(in crate::files) timeout: u32,
     /// Number of tries if a failure is transient; if given, also for insufficient storage on the
     /// server (452) [default: 4]
-    #[arg(long, value_name = "count", value_parser = clap::value_parser!(u32).range(1..=1000),
+    #[arg(long, alias = "retry", value_name = "count",
+          value_parser = clap::value_parser!(u32).range(1..=1000),
           help_heading = heading::CONNECTION)]
     pub(in crate::files) tries: Option<u32>,
     /// User name, if the URL has none [default: that of ~/.netrc, or anonymous]. Without a password

@@ -380,5 +380,11 @@ pub(super) async fn print_file(
     record.add_attempt(client, moved.as_ref(), 0);
     record.add_cpu(cpu);
     client.connector().keep(&mut record, result.as_ref().map(|_| FileOutcome::Transferred));
-    result.map(|_| ())
+    match result {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_refused_command() => {
+            Err(client.explained_refusal(path, error, "list it with ls").await)
+        }
+        Err(error) => Err(error),
+    }
 }

@@ -10,7 +10,8 @@
 //! ```text
 //! commands           list of commands, help
 //! completion         tab completion
-//! input              commands of the terminal or of a script, questions
+//! input              commands of the terminal or of a script
+//! reading            reading of commands and answers
 //! session_commands   other hosts and users, bookmarks
 //! transfer_commands  get, put and mirror
 //! settings_commands  type, mode, status, and commands sent as they are
@@ -21,6 +22,7 @@ mod commands;
 mod completion;
 mod input;
 mod local_commands;
+mod reading;
 mod session_commands;
 mod settings_commands;
 mod transfer_commands;
