@@ -24,4 +24,6 @@ pub enum TrustedBy {
     /// The user's file of certificate authorities contains the certificate itself or the
     /// certificate of its issuer.
     Authority,
+    /// The certificate is not verified, as the user has requested.
+    NotVerified,
 }

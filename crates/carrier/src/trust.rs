@@ -28,6 +28,8 @@ pub struct Trust {
     name: ServerName<'static>,
     authorities: Option<Authorities>,
     pins: Pins,
+    /// Whether certificates are verified.
+    is_verifying: bool,
 }
 
 /// Certificates of a file: certificate authorities and server certificates.
@@ -57,7 +59,14 @@ impl Trust {
         let server =
             if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
         let authorities = authorities.map(read_authorities).transpose()?;
-        Ok(Self { server, name, authorities, pins: Pins::of_user() })
+        Ok(Self { server, name, authorities, pins: Pins::of_user(), is_verifying: true })
+    }
+
+    /// Accepts any certificate of the server, and pins none. All connections of a [`TlsClient`] must
+    /// still present the same certificate.
+    #[must_use]
+    pub fn without_verification(self) -> Self {
+        Self { is_verifying: false, ..self }
     }
 
     /// Returns whether a certificate of the server is pinned.
@@ -122,6 +131,9 @@ impl Trust {
     /// Returns the basis of the trust in an accepted certificate. Pins the server's first
     /// certificate.
     pub(super) fn trust_basis(&self, fingerprint: &str) -> TrustedBy {
+        if !self.is_verifying {
+            return TrustedBy::NotVerified;
+        }
         if self.authorities.is_some() {
             return TrustedBy::Authority;
         }
@@ -146,18 +158,20 @@ impl Trust {
             .with_safe_default_protocol_versions()
             .map_err(|error| TlsFailure::HandshakeFailed(error.to_string()))?;
         let verifier: Arc<dyn ServerCertVerifier> = match &self.authorities {
-            Some(Authorities { roots, certificates }) => {
+            Some(Authorities { roots, certificates }) if self.is_verifying => {
                 let authorities =
                     WebPkiServerVerifier::builder_with_provider(Arc::clone(roots), provider)
                         .build()
                         .map_err(|error| TlsFailure::HandshakeFailed(error.to_string()))?;
                 Arc::new(AuthorityVerifier { authorities, certificates: certificates.clone() })
             }
-            None => {
-                let pinned = self.pins.find(&self.server).map_err(|error| TlsFailure::Pins {
+            _ => {
+                let pins = self.is_verifying.then(|| self.pins.find(&self.server));
+                let pinned = pins.transpose().map_err(|error| TlsFailure::Pins {
                     path: self.pins.path().display().to_string(),
                     error: error.to_string(),
                 })?;
+                let pinned = pinned.flatten();
                 Arc::new(PinVerifier {
                     pinned,
                     presented_fingerprint: Arc::clone(presented_fingerprint),

@@ -46,8 +46,8 @@ impl From<FailureClass> for FailureKind {
         match class {
             FailureClass::RemoteHost => Self::RemoteHost,
             FailureClass::Request => Self::Request,
-            FailureClass::ThisMachine => Self::ThisMachine,
-            FailureClass::Canceled => Self::NothingMeasured,
+            FailureClass::ThisMachine | FailureClass::ClosedOutput => Self::ThisMachine,
+            FailureClass::Declined | FailureClass::Interrupted => Self::NothingMeasured,
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Command line: one definition for the parser, the help and the manual pages.
 
 use crate::manual::ManualPage;
-use crate::manual::entries::{CONFIGURATION, HOME, JOURNAL, KNOWN_HOSTS, RUNTIME, STATE, STORE};
+use crate::manual::entries::{
+    CONFIGURATION, EXIT_STATUS, HOME, JOURNAL, KNOWN_HOSTS, RUNTIME, STATE, STORE,
+};
 use crate::{
     certificates, demo, exit, files, lab, login, manual, measure, meters, replay, serve, stats,
 };
@@ -116,14 +118,7 @@ const PROGRAM_PAGE: ManualPage = ManualPage {
         "plumb demo",
     ],
     notes: &[],
-    exit_status: &[
-        (0, "Success; for a login, either side closed the session"),
-        (1, "Remote host unknown, unreachable, refused or reset the connection, or timed out"),
-        (2, "Invalid arguments"),
-        (3, "Nothing measured, or interrupted"),
-        (4, "Local error: permission denied, no such device, disk full"),
-        (5, "A script timed out waiting for a match; a script can set another code"),
-    ],
+    exit_status: EXIT_STATUS,
     environment: &[&[STATE, RUNTIME, HOME]],
     files: &[KNOWN_HOSTS, JOURNAL, STORE, CONFIGURATION],
     see_also: &[
@@ -221,9 +216,7 @@ pub(crate) fn run() -> ExitCode {
 fn report_parse_error(error: &clap::Error) -> ExitCode {
     use std::io::Write;
     if !error.use_stderr() {
-        // Ignored: stdout may be closed.
-        _ = error.print();
-        return ExitCode::SUCCESS;
+        return exit::code(error.print().map_err(|error| exit::local_failure(&error.into())));
     }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         _ = error.print();

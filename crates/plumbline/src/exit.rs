@@ -1,7 +1,7 @@
 //! Exit status of a command, and the error message of a failed one.
 
 use std::process::ExitCode;
-use transfer::FailureClass;
+use transfer::{FailureClass, termination};
 
 /// Exit code for wrong arguments.
 pub(crate) const WRONG_ARGUMENTS: u8 = 2;
@@ -13,10 +13,14 @@ pub(crate) enum Failure {
     RemoteHost,
     /// 2: caused by wrong arguments, or by a file named in the arguments.
     WrongArguments,
-    /// 3: nothing could be measured.
+    /// 3: nothing could be measured, or the user did not confirm.
     NothingMeasured,
     /// 4: caused by this machine.
     ThisMachine,
+    /// 141, as after SIGPIPE: the reader of the standard output has closed the pipe.
+    ClosedOutput,
+    /// 128 plus the number of the signal that ended the command.
+    Interrupted,
     /// Exit code specified by a script.
     Script(u8),
 }
@@ -26,8 +30,10 @@ impl Failure {
         match self {
             Self::RemoteHost => 1,
             Self::WrongArguments => WRONG_ARGUMENTS,
-            Self::NothingMeasured => 3,
+            // A measurement that a signal has ended before its first result.
+            Self::NothingMeasured | Self::Interrupted => termination::exit_code().unwrap_or(3),
             Self::ThisMachine => 4,
+            Self::ClosedOutput => 141,
             Self::Script(code) => code,
         }
     }
@@ -39,7 +45,9 @@ impl From<FailureClass> for Failure {
             FailureClass::RemoteHost => Self::RemoteHost,
             FailureClass::Request => Self::WrongArguments,
             FailureClass::ThisMachine => Self::ThisMachine,
-            FailureClass::Canceled => Self::NothingMeasured,
+            FailureClass::Declined => Self::NothingMeasured,
+            FailureClass::Interrupted => Self::Interrupted,
+            FailureClass::ClosedOutput => Self::ClosedOutput,
         }
     }
 }
@@ -61,6 +69,17 @@ pub(crate) fn print_error(error: &anyhow::Error) {
     // Ignored: stderr may be closed.
     let sentence = records::escape::message(&format!("{error:#}"));
     _ = writeln!(std::io::stderr(), "plumb: {sentence}");
+}
+
+/// Prints an error of this machine, and returns the failure. If the reader of the standard output has
+/// closed the pipe, no message is printed, as by other tools.
+pub(crate) fn local_failure(error: &anyhow::Error) -> Failure {
+    let is_closed = |cause: &std::io::Error| cause.kind() == std::io::ErrorKind::BrokenPipe;
+    if error.chain().filter_map(|cause| cause.downcast_ref()).any(is_closed) {
+        return Failure::ClosedOutput;
+    }
+    print_error(error);
+    Failure::ThisMachine
 }
 
 /// Prints an error caused by the remote host or its name, and returns the failure.

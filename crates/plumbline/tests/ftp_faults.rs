@@ -167,12 +167,12 @@ const REPLY_FAULTS: &[FaultTest] = &[
         Get,
         WholeFile,
     ),
-    ("no greeting", &[Greeting("")], Get, Fails("greeting: timed out waiting for the server")),
+    ("no greeting", &[Greeting("")], Get, Fails("the server sent no FTP greeting: check the port")),
     (
         "a web server",
         &[Greeting("HTTP/1.1 400 Bad Request")],
         Get,
-        Fails("not an FTP reply: \"HTTP/1.1 400 Bad Request\" (a web server)"),
+        Fails("not an FTP server, it sent \"HTTP/1.1 400 Bad Request\" (a web server)"),
     ),
     ("QUIT is not answered", &[ReplyTo("QUIT", "")], Get, WholeFile),
 ];

@@ -7,6 +7,8 @@
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 #![expect(clippy::indexing_slicing, reason = "a test may fail")]
 
+#[path = "ftp_user/familiar_options.rs"]
+mod familiar_options;
 #[expect(dead_code, reason = "each crate of tests uses its part of the server")]
 mod faulty_ftp;
 #[path = "ftp_user/hostile.rs"]
@@ -21,6 +23,8 @@ mod preserved_properties;
 mod removal;
 #[path = "ftp_user/resumed.rs"]
 mod resumed;
+#[path = "ftp_user/scripts.rs"]
+mod scripts;
 #[path = "ftp_user/shell.rs"]
 mod shell;
 #[path = "ftp_user/transfer_types.rs"]

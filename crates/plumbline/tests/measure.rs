@@ -288,7 +288,7 @@ fn an_interrupted_demonstration_ends_all_its_processes() {
     program.signal(Signal::INT).unwrap();
     output.read_to_end(&mut text).unwrap();
     let status = program.wait_for_end(POLL_TIMEOUT).unwrap().unwrap();
-    assert_eq!(status.code(), Some(3));
+    assert_eq!(status.code(), Some(130));
     assert!(poll_until_true(|| marked_processes(&mark) == 0));
     assert!(!directory.0.join("plumbline-report.html").exists());
 }

@@ -258,7 +258,7 @@ fn interrupt_during_name_resolution(command: &str) -> std::process::Output {
 fn a_measurement_can_be_interrupted_during_name_resolution() {
     in_new_network(|| {
         let output = interrupt_during_name_resolution("measure");
-        assert_eq!(output.status.code(), Some(3));
+        assert_eq!(output.status.code(), Some(130));
         let messages = String::from_utf8(output.stderr).unwrap();
         assert_eq!(messages, "plumb: interrupted before the connection was established\n");
     });

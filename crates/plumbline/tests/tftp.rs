@@ -490,7 +490,7 @@ fn an_interrupt_leaves_no_partial_file() {
         answering.join().unwrap();
         program.signal(Signal::INT).unwrap();
         let status = program.wait_for_end(Duration::from_secs(10)).unwrap().unwrap();
-        assert_eq!(status.code(), Some(3));
+        assert_eq!(status.code(), Some(130));
         let messages = std::io::read_to_string(program.child().stderr.take().unwrap()).unwrap();
         assert!(messages.contains("interrupted after 512 bytes of 'file'"), "{messages}");
         assert_eq!(directory.names_here(), 0);
@@ -587,6 +587,6 @@ fn a_silent_host_a_closed_port_and_an_invalid_url_have_distinct_errors() {
         directory.run_failing(2, &["get", "http://10.0.0.1/file"]);
         std::fs::write(directory.local_path("file"), "old").unwrap();
         let messages = directory.run_failing(2, &["get", "tftp://10.0.0.1/file"]);
-        assert!(messages.contains("exists: use --force to replace it"), "{messages}");
+        assert!(messages.contains("exists: use -f to replace it"), "{messages}");
     });
 }

@@ -87,7 +87,7 @@ impl Listeners<'_> {
 
     /// Logs a warning if a program is served without a login to clients of any address.
     fn warn_of_no_login(&self, address: SocketAddr) {
-        let configuration = &self.login_server.configuration;
+        let configuration = self.login_server.configuration();
         if let Some(program) = configuration.exec.as_ref().and_then(|words| words.first())
             && configuration.rules.allow.is_empty()
         {

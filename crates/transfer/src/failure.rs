@@ -9,6 +9,10 @@ pub enum FailureClass {
     Request,
     /// Caused by this machine.
     ThisMachine,
-    /// Canceled by the user or a signal.
-    Canceled,
+    /// The user did not confirm the operation.
+    Declined,
+    /// Ended by a signal.
+    Interrupted,
+    /// The reader of the standard output has closed the pipe.
+    ClosedOutput,
 }

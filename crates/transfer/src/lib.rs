@@ -4,6 +4,7 @@
 //! [`local::Sink`]. The result of a transfer is its record ([`recorder`]). The crate knows neither
 //! commands nor their output: messages go to a function that the caller provides.
 
+pub mod bookmarks;
 mod escape_name;
 mod failure;
 pub mod ftp;
@@ -11,6 +12,8 @@ pub mod ftp_data;
 pub mod local;
 pub mod pace;
 pub mod recorder;
+pub mod shell_line;
+pub mod termination;
 pub mod tftp;
 pub mod url;
 

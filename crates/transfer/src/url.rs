@@ -40,6 +40,17 @@ pub struct Login {
     pub password: Option<Vec<u8>>,
 }
 
+impl Login {
+    /// Parses `user` or `user:password`, without percent escapes.
+    pub fn from_argument(text: &str) -> Self {
+        let (user, password) = match text.split_once(':') {
+            Some((user, password)) => (user, Some(password)),
+            None => (text, None),
+        };
+        Self { user: Some(user.into()), password: password.map(Into::into) }
+    }
+}
+
 impl fmt::Debug for Login {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.user.is_some() { "Login(user)" } else { "Login(none)" })
@@ -185,6 +196,23 @@ impl Url {
         Ok(Self { scheme, login, target, name })
     }
 
+    /// Returns the URL with its user, but without its password and type.
+    pub fn with_user(&self) -> String {
+        let user =
+            self.login.user.as_deref().map(|user| format!("{}@", percent_encoded(user, b"")));
+        let host = match self.target.host.contains(':') {
+            true => format!("[{}]", self.target.host),
+            false => self.target.host.clone(),
+        };
+        format!(
+            "{}://{}{host}:{}/{}",
+            self.scheme.name(),
+            user.unwrap_or_default(),
+            self.target.port,
+            percent_encoded(&self.name, b"/")
+        )
+    }
+
     /// Returns the last component of the name, which may be empty.
     pub fn last_component(&self) -> &[u8] {
         self.name.rsplit(|&byte| byte == b'/').next().unwrap_or_default()
@@ -209,6 +237,18 @@ impl fmt::Display for Url {
             _ => "",
         })
     }
+}
+
+/// Encodes all bytes except letters, digits, `-`, `.`, `_`, `~` (RFC 3986 §2.3) and those in `kept`.
+fn percent_encoded(bytes: &[u8], kept: &[u8]) -> String {
+    let encode = |&byte: &u8| match byte {
+        b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        byte if byte.is_ascii_alphanumeric() || kept.contains(&byte) => {
+            char::from(byte).to_string()
+        }
+        byte => format!("%{byte:02X}"),
+    };
+    bytes.iter().map(encode).collect()
 }
 
 /// Decodes percent escapes such as `%2F`; `None` for an invalid escape.
@@ -291,6 +331,14 @@ mod tests {
     }
 
     #[test]
+    fn a_login_in_an_argument_has_no_percent_escapes_and_ends_at_the_first_colon() {
+        let login = Login::from_argument("a%40b:se:cret");
+        assert_eq!(login.user.as_deref(), Some(&b"a%40b"[..]));
+        assert_eq!(login.password.as_deref(), Some(&b"se:cret"[..]));
+        assert_eq!(Login::from_argument("ann").password, None);
+    }
+
+    #[test]
     fn the_case_of_types_and_schemes_is_ignored() {
         for (text, expected) in [
             ("FTP://a/b;type=A", Some(UrlType::Text)),
@@ -331,6 +379,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_url_with_its_user_is_parsed_back(user: Vec<u8>, name in "[^\\pC]{0,20}") {
+            let mut url = url("ftps://[fd00::1]:2121/");
+            url.login.user = Some(user);
+            url.name = name.into_bytes();
+            prop_assert_eq!(url.with_user().parse::<Url>().unwrap(), url);
+        }
+
         #[test]
         fn any_encoded_login_and_name_are_decoded(user: Vec<u8>, password: Vec<u8>, name: Vec<u8>) {
             let encoded = |bytes: &[u8]| bytes.iter().map(|byte| format!("%{byte:02x}")).collect();

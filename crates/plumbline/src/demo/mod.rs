@@ -49,8 +49,8 @@ pub(crate) const PAGE: ManualPage = ManualPage {
     exit_status: &[
         (0, "Success"),
         (2, "Invalid arguments"),
-        (3, "Interrupted"),
         (4, "Local error, such as no Telnet server on this machine"),
+        (130, "Interrupted"),
     ],
     environment: &[
         &[("PATH", "Directories of Telnet servers, besides /usr/sbin, /sbin, /usr/bin and /bin")],

@@ -5,7 +5,7 @@ use super::get_put_arguments::{CommonOptions, Get, Put};
 use super::location::Location;
 use super::progress::{Progress, print_message};
 use crate::exit::{self, Failure};
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use carrier::meters::{self, MeterRegistry};
 use net::time::Duration;
 use os::beneath::Existing;
@@ -16,10 +16,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Instant;
-use tokio::signal::unix::{SignalKind, signal};
 use transfer::escaped;
 use transfer::local::{LocalSource, Sink, SinkError};
 use transfer::recorder::{TransferRecorder, summary, time_breakdown};
+use transfer::termination::TerminationSignals;
 use transfer::tftp::{self, Operation, Stop, TftpReport, TransferSpec};
 use transfer::url::{Url, UrlScheme};
 
@@ -43,8 +43,19 @@ pub(crate) fn get(arguments: &Get) -> exit::Result {
         };
     let is_ftp = urls.iter().all(|url| matches!(url.scheme, UrlScheme::Ftp(..)));
     arguments.check(is_ftp).map_err(report_wrong_arguments)?;
-    if let Some(local_path) = local_path.filter(|_| !arguments.transfer.recursive) {
-        check_directory(local_path).map_err(report_wrong_arguments)?;
+    match local_path.and_then(missing_directory) {
+        Some(directory) if arguments.transfer.create_dirs => {
+            let created = std::fs::create_dir_all(directory);
+            let sentence = || format!("cannot create the directory {}", directory.display());
+            created.with_context(sentence).map_err(|error| report_local_error(&error))?;
+        }
+        Some(directory) if !arguments.transfer.recursive => {
+            return Err(report_wrong_arguments(anyhow!(
+                "no local directory {}: create it, use --create-dirs, or use another",
+                directory.display()
+            )));
+        }
+        _ => {}
     }
     match urls.as_slice() {
         [url] if matches!(url.scheme, UrlScheme::Tftp(_)) => get_tftp(arguments, url, local_path),
@@ -53,22 +64,16 @@ pub(crate) fn get(arguments: &Get) -> exit::Result {
     }
 }
 
-/// Returns an error if the directory of the destination does not exist. Called before the program
-/// connects to the server.
-fn check_directory(named: &Path) -> Result<()> {
+/// Returns the directory of the destination if it does not exist.
+fn missing_directory(named: &Path) -> Option<&Path> {
     if named == Path::new("-") || named.is_dir() {
-        return Ok(());
+        return None;
     }
     let directory = match named.as_os_str().as_bytes().ends_with(b"/") {
         true => Some(named),
         false => named.parent().filter(|directory| *directory != Path::new("")),
     };
-    match directory.filter(|directory| !directory.is_dir()) {
-        Some(directory) => {
-            Err(anyhow!("no local directory {}: create it, or use another", directory.display()))
-        }
-        None => Ok(()),
-    }
+    directory.filter(|directory| !directory.is_dir())
 }
 
 fn split(locations: &[Location]) -> (Vec<Url>, Vec<PathBuf>) {
@@ -88,13 +93,12 @@ fn get_tftp(arguments: &Get, url: &Url, named: Option<&Path>) -> exit::Result {
     let existing = if arguments.force { Existing::Replace } else { Existing::Keep };
     let sink = Sink::open(&path, existing).map_err(|sink_error| match sink_error {
         SinkError::Exists(path) => report_wrong_arguments(anyhow!(
-            "{} exists: use --force to replace it, or name another file",
+            "{} exists: use -f to replace it, or name another file",
             path.display()
         )),
         SinkError::Refused(error) => report_local_error(&error),
     })?;
-    let is_stdout = path == Path::new("-");
-    run(url, Operation::Get(sink), None, &arguments.common, is_stdout)
+    run(url, Operation::Get(sink), None, &arguments.common, &path)
 }
 
 /// Runs `plumb put`.
@@ -122,7 +126,7 @@ fn put_tftp(arguments: &Put, file: &Path, url: &Url) -> exit::Result {
         url.name.extend_from_slice(name.as_bytes());
     }
     let (source, size) = LocalSource::open(file).map_err(|error| report_local_error(&error))?;
-    run(&url, Operation::Put(source, size), size, &arguments.common, false)
+    run(&url, Operation::Put(source, size), size, &arguments.common, file)
 }
 
 fn report_wrong_arguments(error: anyhow::Error) -> Failure {
@@ -163,7 +167,7 @@ fn run(
     operation: Operation,
     size: Option<u64>,
     common: &CommonOptions,
-    is_stdout: bool,
+    local: &Path,
 ) -> exit::Result {
     let UrlScheme::Tftp(mode) = url.scheme else { return Err(Failure::WrongArguments) };
     let began = Instant::now();
@@ -207,7 +211,7 @@ fn run(
     let report = outcome.map_err(|error| report_local_error(&error))?;
     recorder.keep(&report.record);
     recorder.flush();
-    print_report(&report, &spec, common, is_stdout)
+    print_report(&report, url, common, local)
 }
 
 /// Formats the parameters agreed with the server, for `--verbose`. A parameter that the server's
@@ -232,15 +236,10 @@ fn run_transfer(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let stop = Arc::new(Stop::default());
     let outcome = runtime.block_on(async {
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut hang_up = signal(SignalKind::hangup())?;
+        let mut signals = TerminationSignals::new()?;
         let signal_stop = Arc::clone(&stop);
         tokio::spawn(async move {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminate.recv() => {}
-                _ = hang_up.recv() => {}
-            }
+            signals.recv().await;
             signal_stop.request();
         });
         tokio::spawn(meters::serve_long_run(Arc::clone(&spec.registry)));
@@ -254,11 +253,13 @@ fn run_transfer(
 /// Prints the result of a transfer.
 fn print_report(
     report: &TftpReport,
-    spec: &TransferSpec,
+    url: &Url,
     common: &CommonOptions,
-    is_stdout: bool,
+    local: &Path,
 ) -> exit::Result {
     let record = &report.record.transfer;
+    let is_download = report.stats.direction == Direction::Read;
+    let is_stdout = is_download && local == Path::new("-");
     if common.connection.json {
         let line = record.to_line();
         let write_result = match is_stdout {
@@ -271,16 +272,19 @@ fn print_report(
             )
         })?;
     }
+    if let Some(format) = &common.write_out {
+        let text = format.text(record, is_download, &url.to_string(), &local.to_string_lossy());
+        std::io::stdout()
+            .write_all(text.as_bytes())
+            .map_err(|error| report_local_error(&error.into()))?;
+    }
     if let Some(error) = &report.error {
-        exit::print_error(&anyhow::Error::msg(error.sentence(&report.stats, &spec.name)));
+        exit::print_error(&anyhow::Error::msg(error.sentence(&report.stats, &url.name)));
         return Err(error.failure().into());
     }
     if !common.connection.quiet && !common.connection.json {
-        let verb = match report.stats.direction {
-            Direction::Read => "downloaded",
-            Direction::Write => "uploaded",
-        };
-        print_message(&format!("{verb} '{}': {}", escaped(&spec.name), summary(record)));
+        let verb = if is_download { "downloaded" } else { "uploaded" };
+        print_message(&format!("{verb} '{}': {}", escaped(&url.name), summary(record)));
         if common.connection.verbose {
             print_message(&time_breakdown(record));
         }

@@ -3,13 +3,14 @@
 use super::ftp::{ConnectionOptions, TransferArguments};
 use super::location::Location;
 use crate::heading;
-use crate::manual::ManualPage;
 use crate::manual::entries::{
-    CONFIGURATION, CONFIGURATION_VARIABLE, FILE_VARIABLES, JOURNAL, KNOWN_HOSTS, METERS, NETRC,
-    QUOTES,
+    CONFIGURATION, CONFIGURATION_VARIABLE, EXIT_STATUS, FILE_VARIABLES, JOURNAL, KNOWN_HOSTS,
+    METERS, NETRC, QUOTES,
 };
+use crate::manual::{ManualNote, ManualPage};
 use anyhow::{Context, bail};
 use std::path::PathBuf;
+use transfer::recorder::WriteOut;
 
 /// Introduction of `plumb get --help`.
 pub(crate) const GET_ABOUT: &str = "\
@@ -38,14 +39,8 @@ pub(crate) const GET_PAGE: ManualPage = ManualPage {
         "plumb get --store c36 ftp://example.net/system.exe",
         "plumb get 'tftp://10.0.0.1/motd;mode=netascii' -",
     ],
-    notes: &[QUOTES],
-    exit_status: &[
-        (0, "Downloaded"),
-        (1, "The remote host is unreachable, has no such file, refused or timed out"),
-        (2, "Invalid arguments"),
-        (3, "Interrupted"),
-        (4, "Local error: the file cannot be written, or permission denied"),
-    ],
+    notes: &[QUOTES, WRITE_OUT],
+    exit_status: EXIT_STATUS,
     environment: &[FILE_VARIABLES, CONFIGURATION_VARIABLE],
     files: &[NETRC, CONFIGURATION, KNOWN_HOSTS, JOURNAL, METERS],
     see_also: &["put", "mirror", "ftp", "stats"],
@@ -59,18 +54,21 @@ pub(crate) const PUT_PAGE: ManualPage = ManualPage {
         "plumb put backup.cfg tftp://10.0.0.1/",
         "date | plumb put - 'tftp://10.0.0.1/date;mode=netascii'",
     ],
-    notes: &[QUOTES],
-    exit_status: &[
-        (0, "Uploaded"),
-        (1, "The remote host is unreachable, refused or timed out"),
-        (2, "Invalid arguments"),
-        (3, "Interrupted"),
-        (4, "Local error: the file cannot be read, or permission denied"),
-    ],
+    notes: &[QUOTES, WRITE_OUT],
+    exit_status: EXIT_STATUS,
     environment: &[FILE_VARIABLES, CONFIGURATION_VARIABLE],
     files: &[NETRC, CONFIGURATION, KNOWN_HOSTS, JOURNAL, METERS],
     see_also: &["get", "mirror", "ftp", "stats"],
 };
+
+/// Variables of `--write-out`.
+const WRITE_OUT: ManualNote = ManualNote::Text(
+    "Variables of --write-out",
+    "The names and meanings are those of curl: size_download, size_upload (bytes), speed_download, \
+     speed_upload (bytes per second), time_namelookup, time_connect, time_appconnect (TLS), \
+     time_starttransfer, time_total (seconds since the start of the transfer), response_code, \
+     filename_effective (the local file) and url_effective.",
+);
 
 /// Arguments of `plumb get`.
 #[derive(Debug, clap::Args)]
@@ -84,6 +82,9 @@ pub(crate) struct Get {
     /// Local file or directory to write to, instead of the last argument
     #[arg(short, long, value_name = "file")]
     pub(super) output: Option<PathBuf>,
+    /// Write to the file named by the last component of the URL, which is the default
+    #[arg(short = 'O', long = "remote-name", conflicts_with = "output")]
+    _remote_name: bool,
     /// Replace existing files
     #[arg(short, long)]
     pub(super) force: bool,
@@ -105,8 +106,8 @@ pub(crate) struct Put {
     /// tftp://host/name. The host may be followed by :port, and a TFTP name by ;mode=netascii
     #[arg(value_name = "file", num_args = 2.., required = true)]
     pub(super) locations: Vec<Location>,
-    /// FTP: with --continue, also replace a remote file that is not the beginning of the local
-    /// file; without --continue, remote files are always replaced
+    /// Replace existing remote files, which is the default. By FTP with --continue, also replace a
+    /// remote file that is not the beginning of the local file
     #[arg(short, long)]
     pub(super) force: bool,
     #[command(flatten)]
@@ -143,6 +144,9 @@ pub(super) struct CommonOptions {
     #[arg(long, value_name = "blocks", value_parser = clap::value_parser!(u16).range(1..),
           help_heading = heading::TFTP)]
     pub(super) window: Option<u16>,
+    /// After each transfer, print this text with the values of %{variables}; \n and \t are escapes
+    #[arg(short, long, value_name = "format", help_heading = heading::OUTPUT)]
+    pub(super) write_out: Option<WriteOut>,
     #[command(flatten)]
     pub(super) connection: ConnectionOptions,
 }
@@ -168,6 +172,8 @@ impl CommonOptions {
             (transfer.jobs.is_some(), "--jobs"),
             (connection.user.is_some(), "--user"),
             (connection.ca.is_some(), "--ca"),
+            (connection.insecure, "--insecure"),
+            (transfer.no_clobber, "--no-clobber"),
             (connection.active, "--active"),
             (connection.tries.is_some(), "--tries"),
         ];
@@ -208,10 +214,12 @@ impl Put {
     ///
     /// Returns an error that names an option of a different protocol.
     pub(super) fn check(&self, is_ftp: bool) -> anyhow::Result<()> {
+        let create_dirs = (self.transfer.create_dirs && !is_ftp).then_some("--create-dirs");
         let links = (self.links != Links::Follow && !is_ftp).then_some("--links");
-        let links = links.or((self.force && !is_ftp).then_some("--force"));
         reject_option(
-            links.or_else(|| self.common.option_of_other_protocol(&self.transfer, is_ftp)),
+            links
+                .or(create_dirs)
+                .or_else(|| self.common.option_of_other_protocol(&self.transfer, is_ftp)),
             is_ftp,
         )
     }

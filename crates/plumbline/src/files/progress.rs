@@ -49,7 +49,8 @@ impl Progress {
             }
             Display::Lines { next } => {
                 let now = Instant::now();
-                if now >= *next {
+                // Before the first byte, other messages report the state of the connection.
+                if now >= *next && bytes > 0 {
                     *next = now + LINE_INTERVAL;
                     print_message(&line(bytes, size, now - self.began));
                 }

@@ -234,7 +234,7 @@ impl Login {
         let fingerprint = &parameters.fingerprint;
         let peer = self.status.peer();
         match &parameters.trusted_by {
-            TrustedBy::Pin | TrustedBy::Authority => {}
+            TrustedBy::Pin | TrustedBy::Authority | TrustedBy::NotVerified => {}
             TrustedBy::FirstUse => self.notify(&format!(
                 "New certificate of {peer}, SHA-256 {fingerprint}, saved to known_hosts."
             )),

@@ -2,6 +2,20 @@
 
 use super::page::{ManualEntry, ManualNote};
 
+/// Exit codes of all commands.
+pub(crate) const EXIT_STATUS: &[(u8, &str)] = &[
+    (0, "Success; for a login, either side closed the session"),
+    (1, "Remote host unknown, unreachable, refused, reset or timed out, or no such file"),
+    (2, "Invalid arguments, a directory without -r, or an existing file without -f"),
+    (3, "Nothing measured or found, or not confirmed"),
+    (4, "Local error: permission denied, no such device, disk full"),
+    (5, "A script timed out waiting for a match; a script can set another code"),
+    (129, "Ended by SIGHUP"),
+    (130, "Ended by SIGINT (Ctrl-C)"),
+    (141, "The reader of the standard output has closed the pipe; no message"),
+    (143, "Ended by SIGTERM"),
+];
+
 /// Directory of persistent state.
 pub(crate) const STATE: ManualEntry = (
     "XDG_STATE_HOME",

@@ -7,7 +7,7 @@ mod man_page;
 mod markdown;
 mod page;
 
-use crate::exit::{self, Failure};
+use crate::exit;
 use anyhow::{Context, Result};
 use clap::Command;
 use clap_complete::Shell;
@@ -69,10 +69,7 @@ pub(crate) fn run(arguments: &Arguments, pages: ManualPages, command: Command) -
         (Some(directory), _) => write_all(directory, pages, command),
         (None, shell) => print_completions(shell.unwrap_or(Shell::Bash), command),
     };
-    write_result.map_err(|error| {
-        exit::print_error(&error);
-        Failure::ThisMachine
-    })
+    write_result.map_err(|error| exit::local_failure(&error))
 }
 
 /// Shells for which completions are generated.
@@ -254,6 +251,15 @@ mod tests {
         for words in [&[][..], &["--shell", "tcsh"], &["--shell", "zsh", "directory"]] {
             assert!(parse(words).is_err(), "{words:?}");
         }
+    }
+
+    #[test]
+    fn the_table_of_exit_codes_in_the_docs_is_that_of_the_manual_page() {
+        let docs = fs::read_to_string(Path::new(DOCS).with_extension("md")).unwrap();
+        let rows = entries::EXIT_STATUS.iter();
+        let rows: String =
+            rows.map(|(code, meaning)| format!("| {code} | {meaning} |\n")).collect();
+        assert!(docs.contains(&format!("|---|---|\n{rows}\n")), "{rows}");
     }
 
     #[test]

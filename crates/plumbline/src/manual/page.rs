@@ -60,7 +60,7 @@ impl ManualPage {
         }
         text += "\n\nExit status:";
         for (code, meaning) in self.exit_status {
-            text += &format!("\n  {code}  {meaning}");
+            text += &format!("\n  {code:>3}  {meaning}");
         }
         text
     }

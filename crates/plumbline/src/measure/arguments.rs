@@ -41,8 +41,9 @@ pub(crate) const PAGE: ManualPage = ManualPage {
         (0, "Measured"),
         (1, "Remote host unknown, unreachable, refused or reset the connection, or timed out"),
         (2, "Invalid arguments"),
-        (3, "Nothing measured, or interrupted"),
+        (3, "Nothing measured"),
         (4, "Local error, such as permission denied"),
+        (130, "Interrupted (SIGINT) before anything was measured"),
     ],
     environment: &[
         &[

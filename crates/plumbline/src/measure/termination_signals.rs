@@ -3,10 +3,7 @@
 use anyhow::{Context, Result};
 use measure::Interrupts;
 use std::thread;
-use tokio::signal::unix::{SignalKind, signal};
-
-/// Exit status that a shell reports for a process terminated by SIGINT.
-const EXIT_BY_SIGINT: i32 = 130;
+use transfer::termination::{TerminationSignals, exit_code};
 
 /// Starts to watch for the signals in a separate thread, and returns the interrupts that they
 /// cause. A second signal terminates the process at once.
@@ -19,19 +16,13 @@ pub(crate) fn interrupts_by_signals() -> Result<Interrupts> {
     let interrupter = interrupts.interrupter();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let guard = runtime.enter();
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut hang_up = signal(SignalKind::hangup())?;
+    let mut signals = TerminationSignals::new()?;
     drop(guard);
     let wait = async move {
         loop {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-                _ = hang_up.recv() => {}
-            }
+            signals.recv().await;
             if !interrupter.interrupt() {
-                std::process::exit(EXIT_BY_SIGINT);
+                std::process::exit(exit_code().unwrap_or_default().into());
             }
         }
     };

@@ -87,7 +87,7 @@ fn parse_time(text: &str) -> Result<Duration, String> {
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     let running = running_processes();
     if arguments.list {
-        return list(&running, arguments.json).map_err(|error| print_error(&error));
+        return list(&running, arguments.json).map_err(|error| exit::local_failure(&error));
     }
     let path = choose(arguments.pid, &running, arguments.json)?;
     let first_report = request_report(&path).map_err(|error| {
@@ -100,12 +100,7 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         Some(every) if is_live => live::show(&path, first_report, every),
         every => write_all(&path, first_report, every, arguments.json),
     };
-    result.map_err(|error| print_error(&error))
-}
-
-fn print_error(error: &anyhow::Error) -> Failure {
-    exit::print_error(error);
-    Failure::ThisMachine
+    result.map_err(|error| exit::local_failure(&error))
 }
 
 /// Returns the process and socket that the arguments select.

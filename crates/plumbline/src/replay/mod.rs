@@ -5,7 +5,7 @@
 mod keyboard;
 mod pace;
 
-use crate::exit::{self, Failure};
+use crate::exit;
 use crate::manual::ManualPage;
 use crate::manual::entries::TERMINAL_VARIABLES;
 use crate::terminal_filter::TerminalFilter;
@@ -74,10 +74,7 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     match try_run(arguments) {
         Ok(None) => Ok(()),
         Ok(Some(message)) => Err(exit::remote_failure(message)),
-        Err(error) => {
-            exit::print_error(&error);
-            Err(Failure::ThisMachine)
-        }
+        Err(error) => Err(exit::local_failure(&error)),
     }
 }
 

@@ -11,7 +11,7 @@ mod size_class;
 mod tests;
 mod transfer_tables;
 
-use crate::exit::{self, Failure, print_error};
+use crate::exit::{self, Failure, local_failure, print_error};
 use crate::heading;
 use crate::manual::ManualPage;
 use crate::manual::entries::{COLUMNS, HOME, JOURNAL, STATE, STORE};
@@ -130,13 +130,7 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     let directory = arguments.directory.clone().unwrap_or_else(records_directory);
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now_unix_ns = u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX);
-    match try_run(arguments, &directory, now_unix_ns) {
-        Ok(result) => result,
-        Err(error) => {
-            print_error(&error);
-            Err(Failure::ThisMachine)
-        }
-    }
+    try_run(arguments, &directory, now_unix_ns).unwrap_or_else(|error| Err(local_failure(&error)))
 }
 
 fn try_run(arguments: &Arguments, directory: &Path, now_unix_ns: u64) -> Result<exit::Result> {

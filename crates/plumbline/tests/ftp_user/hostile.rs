@@ -170,7 +170,7 @@ fn the_banner_of_a_non_ftp_server_is_quoted() {
     let server = FaultyFtpServer::start(SSH_GREETING, &[]);
     let (code, _, messages) = directory.run(&["ls", &format!("ftp://127.0.0.1:{}/", server.port)]);
     assert_eq!(code, Some(1), "{messages}");
-    let quoted = "not an FTP reply: \"SSH-2.0-OpenSSH_9.2p1\" (an SSH server)";
+    let quoted = "not an FTP server, it sent \"SSH-2.0-OpenSSH_9.2p1\" (an SSH server)";
     assert!(messages.contains(quoted), "{messages}");
 }
 
@@ -193,7 +193,7 @@ fn a_directory_is_not_downloaded_as_a_file_and_a_missing_local_one_is_named() {
     fs::write(directory.0.join("there/a"), "a").unwrap();
     for url in [&url, &format!("{url}/")] {
         let (code, _, messages) = directory.run(&["get", url]);
-        assert_eq!(code, Some(1), "{messages}");
+        assert_eq!(code, Some(2), "{messages}");
         assert!(
             messages.contains("is a directory: list it with plumb ls, or use -r"),
             "{messages}"

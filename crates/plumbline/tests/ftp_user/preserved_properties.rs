@@ -433,7 +433,7 @@ fn downloading_a_directory_as_a_file_is_an_error() {
     fs::create_dir(directory.0.join("there/d")).unwrap();
     let (code, _, messages) = directory.run(&["get", &format!("{url}/d")]);
     let sentence = "plumb: 'd' is a remote directory: use -r to download it\n";
-    assert_eq!((code, messages.as_str()), (Some(1), sentence));
+    assert_eq!((code, messages.as_str()), (Some(2), sentence));
 }
 
 #[test]

@@ -108,10 +108,10 @@ fn rm_counts_names_and_prints_as_json_what_it_removes() {
 fn rm_of_a_directory_says_how_it_is_removed() {
     let (directory, _server, url) = start_server_with_tree("rm-directory");
     let (code, _, messages) = directory.run(&["rm", &format!("{url}/many")]);
-    assert_eq!(code, Some(1), "{messages}");
+    assert_eq!(code, Some(2), "{messages}");
     assert!(messages.contains("'many' is a directory: use -r"), "{messages}");
     let (code, _, messages) = directory.run(&["rm", &format!("{url}/*")]);
-    assert_eq!(code, Some(1), "{messages}");
+    assert_eq!(code, Some(2), "{messages}");
     assert!(messages.contains("'keep' is a directory: use -r to remove it"), "{messages}");
     assert!(messages.contains("2 directories were not removed"), "{messages}");
     assert_eq!(remaining_files(&directory), TREE[..3]);

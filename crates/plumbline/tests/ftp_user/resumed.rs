@@ -31,7 +31,7 @@ fn put_continue_appends_nothing_to_another_file() {
         fs::write(directory.0.join("there/doc.txt"), &old).unwrap();
         let (code, _, messages) = directory.run(&["put", "-c", "new", &url]);
         assert_eq!(code, Some(1), "{messages}");
-        assert!(messages.contains("it was not changed; to replace it, use --force"), "{messages}");
+        assert!(messages.contains("it was not changed; to replace it, use -f"), "{messages}");
         assert!(directory.read("there/doc.txt") == old);
     }
     directory.run_ok(&["put", "-c", "--force", "new", &url]);

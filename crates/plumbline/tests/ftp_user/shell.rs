@@ -16,7 +16,7 @@ fn mget_and_mput_continue_after_an_existing_file() {
     fs::write(directory.0.join("a.gz"), "older").unwrap();
     let lines = "mget *.gz c.txt\nmget -f a.*\nmkdir up\ncd up\nmput *.gz c.txt\nput c.txt x/\n";
     let (_, messages) = directory.run_shell(&url, lines);
-    assert!(messages.contains("a.gz exists: use --force"), "{messages}");
+    assert!(messages.contains("a.gz exists: use -f"), "{messages}");
     assert_eq!(directory.read("b.gz"), b"b.gz");
     assert_eq!(
         (directory.read("a.gz"), directory.read("c.txt")),
@@ -81,7 +81,10 @@ fn ls_lists_several_paths_rejects_unknown_options_and_expands_patterns() {
     let lines = "ls d e\nls -x\nget *.gz into\nget *.gz none\nget a.* one\n";
     let (stdout, messages) = directory.run_shell(&url, lines);
     assert_eq!(stdout, "d:\nx\ne:\ny\n", "{messages}");
-    assert!(messages.contains("wrong arguments for 'ls', usage: ls [-l] [NAME...]"), "{messages}");
+    assert!(
+        messages.contains("wrong arguments for 'ls', usage: ls [-laR] [NAME...]"),
+        "{messages}"
+    );
     assert!(messages.contains("none is not a directory: several files"), "{messages}");
     assert_eq!(
         (directory.read("into/a.gz"), directory.read("into/b.gz")),
@@ -170,7 +173,7 @@ fn tab_completes_commands_remote_names_and_local_files() {
     let mut command = directory.plumb();
     command.args(["ftp", &format!("127.0.0.1:{}", server.port)]);
     let mut user = TerminalUser::run(command);
-    user.wait_for_text("plumb ftp>");
+    user.wait_for_text("ftp 127.0.0.1:/>");
     user.type_keys("ls\r");
     user.wait_for_text("a name");
     user.type_keys("ge\ta\t it\r");

@@ -26,6 +26,8 @@ pub struct FtpClient {
     session: Option<Session>,
     /// Number of sessions opened so far.
     sessions: u64,
+    /// Number of failed attempts since a session was opened.
+    failed_attempts: u32,
     /// Working directory of each session, if it differs from the directory after the login.
     pub directory: Option<Name>,
     /// Record of a listing that the user requested.
@@ -38,6 +40,8 @@ pub struct FtpClient {
     pub unparsed: UnknownLines,
     /// Whether a reply of the server said that the last listed directory has no files.
     pub is_reported_empty: bool,
+    /// Whether listings include the names that Unix hides.
+    pub lists_hidden: bool,
     /// Audit of the listings; `None` if no deletion depends on a listing.
     pub audit: Option<Audit>,
     /// Whether the times of listings come from LIST. LIST reports times to the minute or day, in an
@@ -53,12 +57,14 @@ impl FtpClient {
             connector,
             session: None,
             sessions: 0,
+            failed_attempts: 0,
             directory: None,
             listing_record: None,
             expects_transfer: false,
             skipped_names: 0,
             unparsed: UnknownLines::default(),
             is_reported_empty: false,
+            lists_hidden: false,
             audit: None,
             has_rough_times: false,
         }
@@ -77,6 +83,7 @@ impl FtpClient {
             self.session = None;
             self.sessions += 1;
             let session = self.session.insert(self.connector.open().await?);
+            self.failed_attempts = 0;
             if let Some(directory) = &self.directory {
                 let changed = session.run(Task::ChangeDirectory(directory.clone()), None).await;
                 if let Err(failure) = changed.result {
@@ -95,10 +102,23 @@ impl FtpClient {
         loop {
             attempt += 1;
             let Err(error) = self.session().await else { return Ok(()) };
-            if !self.connector.wait_before_retry(attempt, &error).await {
+            if !self.wait_before_retry(attempt, &error).await {
                 return Err(error);
             }
         }
+    }
+
+    /// Waits before the attempt after attempt number `attempt` of an operation. Returns false if no
+    /// further attempt follows. While no session can be opened, the operations that need one share
+    /// their attempts.
+    pub(crate) async fn wait_before_retry(&mut self, attempt: u32, error: &FtpError) -> bool {
+        self.failed_attempts = self.failed_attempts.saturating_add(1).max(attempt);
+        let may_retry = self.connector.wait_before_retry(self.failed_attempts, error).await;
+        if !may_retry {
+            // The next operation has all its attempts.
+            self.failed_attempts = 0;
+        }
+        may_retry
     }
 
     /// Returns the number of the open session. Parameters agreed in a session are valid only while
@@ -158,7 +178,7 @@ impl FtpClient {
             attempt += 1;
             match self.run_once(context, task.clone(), None).await.0 {
                 Ok(done) => return Ok(done),
-                Err(error) if !self.connector.wait_before_retry(attempt, &error).await => {
+                Err(error) if !self.wait_before_retry(attempt, &error).await => {
                     return Err(error);
                 }
                 Err(_) => {}

@@ -11,6 +11,7 @@ use super::data_task::TransferProgress;
 use super::error::FtpError;
 use super::file_options::FtpOptions;
 use crate::recorder::TransferRecorder;
+use crate::termination::{TerminationSignals, exit_code};
 use crate::url::{Url, UrlScheme};
 use anyhow::Result;
 use carrier::meters::{self, MeterRegistry};
@@ -24,7 +25,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::SignalKind;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -62,6 +63,8 @@ pub struct ConnectionSettings {
     pub is_active: bool,
     /// File of trusted certificate authorities (PEM).
     pub ca: Option<PathBuf>,
+    /// Whether any certificate of the server is accepted.
+    pub is_insecure: bool,
     /// Whether transfers are recorded.
     pub is_recording: bool,
     /// Whether only errors are reported.
@@ -280,11 +283,7 @@ pub fn run<T>(
     let runtime = runtime.map_err(|error| FtpError::Local(error.into()))?;
     let result = runtime.block_on(async {
         let connector = Arc::new(new_connector(url, settings, arrival_log)?);
-        let mut signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()]
-            .map(signal)
-            .into_iter()
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(anyhow::Error::new)?;
+        let mut signals = TerminationSignals::new().map_err(anyhow::Error::new)?;
         let cancellation = Arc::clone(&connector.cancellation);
         let registry = Arc::clone(&connector.shared.registry);
         let flushed = Arc::clone(&connector);
@@ -293,17 +292,13 @@ pub fn run<T>(
             host.map(|host| registry.register_block("own TCP/IP stack", host.shared_counters()));
         let server = tokio::spawn(meters::serve_long_run(registry));
         let signal_watcher = tokio::spawn(async move {
-            let [interrupted, other, third] = signals.as_mut_slice() else { return };
             loop {
-                let is_final = tokio::select! {
-                    _ = interrupted.recv() => interrupt == Interrupt::CancelsCommand,
-                    _ = other.recv() => true,
-                    _ = third.recv() => true,
-                };
+                let is_interrupt = signals.recv().await == SignalKind::interrupt();
+                let is_final = !is_interrupt || interrupt == Interrupt::CancelsCommand;
                 // A second signal exits immediately.
                 if cancellation.stop(is_final) {
                     flushed.recorder.flush();
-                    std::process::exit(3);
+                    std::process::exit(exit_code().unwrap_or_default().into());
                 }
             }
         });
@@ -348,7 +343,10 @@ fn new_connector(
     settings.stall_timeout = timeout;
     let trust = match tls {
         TlsUse::Never => None,
-        _ => Some(Trust::new(&url.target.host, url.target.port, connection.ca.as_deref())?),
+        _ => {
+            let trust = Trust::new(&url.target.host, url.target.port, connection.ca.as_deref())?;
+            Some(if connection.is_insecure { trust.without_verification() } else { trust })
+        }
     };
     let (cancellation, stop) = CancellationToken::new();
     Ok(Connector {

@@ -6,6 +6,7 @@ use crate::escaped;
 use os::beneath::{AtomicFile, Existing, RootDir};
 use protocols::ftp::Timestamp;
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -25,6 +26,16 @@ pub enum Destination {
     File(PathBuf),
     /// The file with this relative path, which cannot lead out of the directory.
     Beneath(Arc<RootDir>, Vec<u8>),
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdout => f.write_str("-"),
+            Self::File(path) => path.display().fmt(f),
+            Self::Beneath(_, name) => String::from_utf8_lossy(name).fmt(f),
+        }
+    }
 }
 
 /// A file to download.
@@ -55,6 +66,15 @@ impl Download {
             Destination::Beneath(root_dir, name) => {
                 root_dir.status(name).ok().map(|about| (about.len, about.modified_s))
             }
+        }
+    }
+
+    /// Returns whether the local file exists. A device or a pipe is not a file.
+    pub fn has_local_file(&self) -> bool {
+        match &self.destination {
+            Destination::Stdout => false,
+            Destination::File(path) => path.is_file(),
+            Destination::Beneath(root_dir, name) => root_dir.status(name).is_ok(),
         }
     }
 

@@ -38,6 +38,15 @@ pub enum FtpError {
     Local(anyhow::Error),
     /// The request is invalid.
     InvalidRequest(String),
+    /// A file of that name exists, and is not to be replaced.
+    Exists(String),
+    /// Some files of several failed, and the error of each was reported.
+    Several {
+        /// The message.
+        sentence: String,
+        /// Class of the first error.
+        class: FailureClass,
+    },
     /// The local and the remote file differ.
     Differs(String),
     /// All possible transfers or removals succeeded, but some names were left out.
@@ -62,6 +71,8 @@ impl FtpError {
             Self::Tls(_)
             | Self::Local(_)
             | Self::InvalidRequest(_)
+            | Self::Exists(_)
+            | Self::Several { .. }
             | Self::LeftOut(_)
             | Self::Stopped => false,
         }
@@ -191,6 +202,7 @@ impl FtpError {
             }
             Self::Mismatch(_) => Outcome::Refused,
             Self::Local(_) | Self::InvalidRequest(_) | Self::LeftOut(_) => Outcome::Local,
+            Self::Exists(_) | Self::Several { .. } => Outcome::Local,
             Self::Stopped | Self::Declined => Outcome::AbortedByUser,
         }
     }
@@ -198,12 +210,17 @@ impl FtpError {
     /// Returns the failure class, which selects the exit code.
     pub fn failure(&self) -> FailureClass {
         match self {
+            _ if self.is_closed_stdout() => FailureClass::ClosedOutput,
             Self::Local(_) => FailureClass::ThisMachine,
             Self::Step { failure, .. } if failure.why == FailureReason::Data(DataFailure::File) => {
                 FailureClass::ThisMachine
             }
-            Self::InvalidRequest(_) => FailureClass::Request,
-            Self::Stopped | Self::Declined => FailureClass::Canceled,
+            Self::InvalidRequest(_) | Self::Exists(_) | Self::IsDirectory(_) => {
+                FailureClass::Request
+            }
+            Self::Several { class, .. } => *class,
+            Self::Stopped => FailureClass::Interrupted,
+            Self::Declined => FailureClass::Declined,
             _ => FailureClass::RemoteHost,
         }
     }
@@ -216,6 +233,8 @@ impl FtpError {
             | Self::NotFound(sentence)
             | Self::IsDirectory(sentence)
             | Self::InvalidRequest(sentence)
+            | Self::Exists(sentence)
+            | Self::Several { sentence, .. }
             | Self::LeftOut(sentence)
             | Self::Mismatch(sentence)
             | Self::Differs(sentence) => sentence.clone(),
@@ -229,7 +248,7 @@ impl FtpError {
                 }
                 // If the server refused, its reply is the cause of the local error.
                 (_, Some(error)) if !self.is_refusal() => format!("{context}: {failure}: {error}"),
-                (Step::Command, _) => format!("{context}: {}", reason(failure)),
+                (Step::Command | Step::Greeting, _) => format!("{context}: {}", reason(failure)),
                 _ => format!("{context}: {failure}"),
             },
         }
@@ -238,8 +257,17 @@ impl FtpError {
 
 fn reason(failure: &Failure) -> String {
     let text = failure.to_string();
-    let text = text.strip_prefix("command: ").unwrap_or(&text);
-    text.to_owned()
+    match (&failure.step, &failure.why) {
+        (Step::Greeting, FailureReason::NotReply(_)) => {
+            text.replacen("greeting: not an FTP reply:", "not an FTP server, it sent", 1)
+        }
+        // A web server, for example, waits for a request.
+        (Step::Greeting, FailureReason::Timeout) => {
+            "the server sent no FTP greeting: check the port, and that an FTP server runs there"
+                .to_owned()
+        }
+        _ => text.strip_prefix("command: ").unwrap_or(&text).to_owned(),
+    }
 }
 
 impl From<anyhow::Error> for FtpError {
@@ -266,4 +294,25 @@ pub(super) fn limit_exceeded(why: String) -> TransferError {
 
 pub(super) fn malformed(why: &str) -> TransferError {
     (DataFailure::Malformed, io::Error::new(ErrorKind::InvalidData, why.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_without_an_ftp_greeting_is_described_by_what_it_sent() {
+        let sentence = |why| {
+            let failure = Failure { step: Step::Greeting, why };
+            let context = "cannot log in to host port 22".to_owned();
+            FtpError::Step { context, failure, error: None }.sentence()
+        };
+        assert_eq!(
+            sentence(FailureReason::NotReply(b"SSH-2.0-OpenSSH_9.2p1".to_vec())),
+            "cannot log in to host port 22: not an FTP server, it sent \"SSH-2.0-OpenSSH_9.2p1\" \
+             (an SSH server)"
+        );
+        let timeout = sentence(FailureReason::Timeout);
+        assert!(timeout.contains(": the server sent no FTP greeting: check the port"), "{timeout}");
+    }
 }

@@ -11,6 +11,8 @@ pub struct FtpOptions {
     pub representation: Representation,
     /// Treatment of an existing file.
     pub existing: Existing,
+    /// Whether an existing file is skipped without an error (`--no-clobber`).
+    pub skips_existing: bool,
     /// Whether a partial file is resumed (`--continue`).
     pub continues: bool,
     /// Number of segments that a file is divided into, each downloaded over its own session.
@@ -28,6 +30,8 @@ pub enum FileOutcome {
     Transferred,
     /// The destination already had the file.
     AlreadyComplete,
+    /// The destination has a file of that name, which is kept (`--no-clobber`).
+    Kept,
 }
 
 /// Checks whether type, mode, structure and word format can be combined.

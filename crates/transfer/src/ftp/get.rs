@@ -44,15 +44,12 @@ pub async fn get(
     options: &FtpOptions,
     record: &mut Record,
 ) -> Result<FileOutcome, FtpError> {
+    if options.skips_existing && download.has_local_file() {
+        return Ok(FileOutcome::Kept);
+    }
     match fetch(client, download, options, record).await {
         Err(error) if error.is_refused_command() && download.is_single() => {
-            // The path may name a directory: the server's refusal does not distinguish a directory
-            // from a missing file.
-            let remote_entry = client.find_entry(&download.path).await.ok().flatten();
-            let is_directory = remote_entry.is_some_and(|entry| entry.kind.is_directory());
-            let escaped = escaped(&download.path);
-            let sentence = format!("'{escaped}' is a remote directory: use -r to download it");
-            Err(if is_directory { FtpError::IsDirectory(sentence) } else { error })
+            Err(client.explained_refusal(&download.path, error, "use -r to download it").await)
         }
         result => result,
     }
@@ -307,10 +304,7 @@ async fn download_in_place(
         match result {
             Ok(_) => return Ok(FileOutcome::Transferred),
             // Bytes already written to the destination cannot be withdrawn, so there is no retry.
-            Err(error)
-                if has_received_data
-                    || !client.connector.wait_before_retry(attempt, &error).await =>
-            {
+            Err(error) if has_received_data || !client.wait_before_retry(attempt, &error).await => {
                 return Err(error);
             }
             Err(_) => {}
@@ -393,7 +387,7 @@ impl Segment<'_> {
                 Err(error) if error.denies_restart() && attempt < RESTARTS_MAX => {
                     self.restart(at)?;
                 }
-                Err(error) if !client.connector.wait_before_retry(attempt, &error).await => {
+                Err(error) if !client.wait_before_retry(attempt, &error).await => {
                     return Err(error);
                 }
                 Err(_) if self.is_complete(client, at).await? => return Ok(()),
@@ -558,15 +552,13 @@ fn existing_file_error(download: &Download, options: &FtpOptions) -> FtpError {
         let seconds = modified.seconds;
         let len = count(len);
         let size = count(size);
-        return FtpError::InvalidRequest(format!(
+        return FtpError::Exists(format!(
             "{name} exists, with {len} of {size} bytes: if it is the beginning of the remote file, \
              run mv '{local}' '{local}.part' && touch -d @{seconds} '{local}.part' and then use \
-             --continue; or use --force to download the whole file"
+             -c; or use -f to download the whole file"
         ));
     }
-    FtpError::InvalidRequest(format!(
-        "{name} exists: use --force to replace it, or name another file"
-    ))
+    FtpError::Exists(format!("{name} exists: use -f to replace it, or name another file"))
 }
 
 /// Minimum size of a file whose download is resumed after plumb was killed; our own choice.
@@ -633,7 +625,7 @@ fn keep_partial(
     // to the user, so it is not replaced.
     if !download.is_part_name_taken && atomic_file.keep_as(&part).is_ok() && !connector.is_quiet {
         (connector.shared.message)(&format!(
-            "saved {} bytes of '{}' in '{}': resume with --continue or the next mirror",
+            "saved {} bytes of '{}' in '{}': resume with -c or the next mirror",
             count(received_bytes),
             escaped(&name),
             escaped(part_path.as_bytes())

@@ -13,14 +13,20 @@
 //! another address. With TLS the data connection resumes the TLS session of the control connection.
 
 mod arrival_log;
+mod batch_totals;
 mod client;
+mod command_trace;
 mod connector;
 mod data_task;
+mod directories;
 mod download;
 mod error;
 mod file_options;
 mod get;
 mod listing_audit;
+mod listing_text;
+pub mod mirror_plan;
+mod named_entries;
 pub mod probe;
 mod put;
 mod remote;
@@ -33,6 +39,7 @@ mod tail_sample;
 mod transfer_record;
 
 pub use arrival_log::ArrivalLog;
+pub use batch_totals::BatchTotals;
 pub use client::FtpClient;
 pub use connector::{ConnectionSettings, Connector, FtpCredentials, Interrupt, run};
 pub use data_task::{LocalEnd, TransferProgress, TransferResult};
@@ -41,6 +48,7 @@ pub use error::FtpError;
 pub use file_options::{FileOutcome, FtpOptions, check};
 pub use get::get;
 pub use listing_audit::Audit;
+pub use listing_text::{ListingFormat, listing_text, time_text, tree_text};
 pub use put::{Upload, put};
 pub use remote::{RemoteEntry, unparsed_text};
 pub use remote_path::{is_pattern, join, name_of, path_in, split};

@@ -223,6 +223,7 @@ fn run(
         timeout_s: probe_options.timeout_s,
         attempts: Some(1),
         credentials: probe_options.credentials.clone(),
+        is_insecure: false,
         is_active: false,
         ca: probe_options.ca.clone(),
         is_recording: false,

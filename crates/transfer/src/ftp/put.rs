@@ -163,7 +163,7 @@ async fn separate_part_bytes(
 fn mismatch(upload: &Upload) -> FtpError {
     FtpError::Mismatch(format!(
         "cannot confirm that '{}' on the server is the beginning of {}: it was not changed; to \
-         replace it, use --force, or omit --continue",
+         replace it, use -f, or omit -c",
         escaped(&upload.path),
         upload.from.display()
     ))
@@ -282,6 +282,9 @@ pub async fn put(
     let (file, size, modified) = open(&upload.from)?;
     let is_image = options.representation.keeps_octets();
     client.ready().await?;
+    if options.skips_existing && client.find_entry(&upload.path).await?.is_some() {
+        return Ok(FileOutcome::Kept);
+    }
     let remote_part = match (options.continues && is_image, size) {
         (true, Some(size)) => verify_remote_part(client, upload, &file, size, modified).await,
         _ => Ok(RemotePart::Nothing),
@@ -355,9 +358,7 @@ async fn send(
             position = Position::default();
             continue;
         }
-        if size.is_none() && sent_bytes > 0
-            || !client.connector.wait_before_retry(attempt, &error).await
-        {
+        if size.is_none() && sent_bytes > 0 || !client.wait_before_retry(attempt, &error).await {
             return Err(error);
         }
         if let Some(size) = size.filter(|_| sent_bytes > 0 && (is_large || position.at > 0)) {

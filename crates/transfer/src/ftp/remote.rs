@@ -45,8 +45,9 @@ enum Facts {
 
 impl FtpClient {
     /// Returns the entries of a directory, without `.` and `..`.
-    pub(crate) async fn list(&mut self, directory: &[u8]) -> Result<Vec<Entry>, FtpError> {
-        self.list_at_most(directory, ENTRIES_MAX, self.audit.is_some()).await
+    pub async fn list(&mut self, directory: &[u8]) -> Result<Vec<Entry>, FtpError> {
+        let wants_hidden = self.audit.is_some() || self.lists_hidden;
+        self.list_at_most(directory, ENTRIES_MAX, wants_hidden).await
     }
 
     /// Like [`Self::list`], but with at most `entries_max` entries. If `wants_hidden`, also lists
@@ -587,7 +588,7 @@ impl FtpClient {
                     listing.finish().map_err(|error| FtpError::NotFound(error.to_string()))?;
                     return Ok((done, listing));
                 }
-                Err(error) if !self.connector.wait_before_retry(attempt, &error).await => {
+                Err(error) if !self.wait_before_retry(attempt, &error).await => {
                     return Err(error);
                 }
                 Err(_) => {}

@@ -7,6 +7,7 @@
 //! The control connection is a kernel socket or a stream of the user-space host, in plaintext or
 //! with TLS.
 
+use super::command_trace::command_lines;
 use super::connector::Shared;
 use super::data_task::LocalEnd;
 use super::data_task::{DataTask, Started, TransferRequest, TransferResult};
@@ -524,6 +525,11 @@ impl Session {
         let output = self.user.output().to_vec();
         let urgent = self.user.urgent_mark();
         self.timing.record_commands(&output);
+        if self.shared.is_verbose.load(Ordering::Relaxed) {
+            for line in command_lines(&output) {
+                (self.shared.message)(&format!("> {line}"));
+            }
+        }
         if self.control.write(&output, urgent).await.is_err() {
             return self.user.peer_closed(&mut self.engine_context.cx());
         }

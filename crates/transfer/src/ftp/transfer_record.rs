@@ -173,8 +173,11 @@ impl Connector {
     fn add(&self, record: &mut Record, result: Result<FileOutcome, &FtpError>) -> bool {
         record.conclude(result.err());
         // An existing complete file and invalid arguments are not transfers.
-        let is_no_transfer =
-            matches!(result, Ok(FileOutcome::AlreadyComplete) | Err(FtpError::InvalidRequest(_)));
+        let is_no_transfer = matches!(
+            result,
+            Ok(FileOutcome::AlreadyComplete | FileOutcome::Kept)
+                | Err(FtpError::InvalidRequest(_) | FtpError::Exists(_))
+        );
         if !is_no_transfer {
             self.recorder.keep(record);
         }

@@ -14,6 +14,7 @@ mod summary;
 mod tcp;
 mod tls;
 mod transfer_recorder;
+mod write_out;
 
 pub use processor::timed;
 pub use record::{Record, local_outcome, nanos};
@@ -23,3 +24,4 @@ pub use tls::DataTls;
 pub use transfer_recorder::{
     RecordedSession, TransferRecorder, journal_directory, records_directory,
 };
+pub use write_out::WriteOut;

@@ -6,6 +6,9 @@ use os::state_directory::state_directory;
 use records::journal::{Event, Journal, Settings};
 use records::transfer::{Command, Host, Identifier, Role, Stack, Text, Transfer};
 use std::fmt;
+use std::fs::DirBuilder;
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -64,9 +67,18 @@ impl RecordedSession {
 
 impl TransferRecorder {
     /// Creates a recorder for a client command, which writes to the journal of the user. Errors are
-    /// passed to `report`.
+    /// passed to `report`. A user without a writable home directory, as in a container, has no
+    /// journal and gets no message.
     pub fn for_client(is_wanted: bool, report: fn(&str)) -> Self {
         let directory = journal_directory();
+        let is_writable = |directory: &Path| {
+            let created = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+            !matches!(
+                created.map_err(|error| error.kind()),
+                Err(ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
+            )
+        };
+        let is_wanted = is_wanted && is_writable(&directory);
         Self::open(is_wanted.then_some(directory.as_path()), report)
     }
 

@@ -90,7 +90,7 @@ impl TftpError {
     pub fn failure(&self) -> FailureClass {
         match self {
             Self::Local(_) | Self::Network(_) => FailureClass::ThisMachine,
-            Self::Stopped => FailureClass::Canceled,
+            Self::Stopped => FailureClass::Interrupted,
             _ => FailureClass::RemoteHost,
         }
     }

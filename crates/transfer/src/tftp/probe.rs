@@ -14,6 +14,7 @@ use crate::escaped;
 use crate::ftp::probe::{FailureStage, ProbeError, pattern_file};
 use crate::local::{LocalSource, Sink};
 use crate::recorder::{TransferRecorder, nanos};
+use crate::termination::TerminationSignals;
 use anyhow::Result;
 use os::schedule::run_queue_wait;
 use records::accuracy::{Accuracy, Comparison, pattern};
@@ -26,7 +27,6 @@ use std::io::{Read, Seek, SeekFrom};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
-use tokio::signal::unix::{SignalKind, signal};
 
 /// Maximum number of recorded arrivals per transfer.
 const ARRIVALS_MAX: usize = 4096;
@@ -328,14 +328,12 @@ fn probe_error(error: &TftpError, stats: &TftpTransferStats, name: &[u8]) -> Pro
 /// Returns a handle that ends transfers on SIGINT, SIGTERM and SIGHUP.
 fn stop_by_signals() -> Result<Arc<Stop>, ProbeError> {
     let stop = Arc::new(Stop::default());
-    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
-        let mut signals = signal(kind).map_err(|error| local_error(error.into()))?;
-        let stop_handle = Arc::clone(&stop);
-        tokio::spawn(async move {
-            signals.recv().await;
-            stop_handle.request();
-        });
-    }
+    let mut signals = TerminationSignals::new().map_err(|error| local_error(error.into()))?;
+    let stop_handle = Arc::clone(&stop);
+    tokio::spawn(async move {
+        signals.recv().await;
+        stop_handle.request();
+    });
     Ok(stop)
 }
 

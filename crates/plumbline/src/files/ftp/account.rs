@@ -12,7 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use transfer::escaped;
 use transfer::ftp::FtpCredentials;
-use transfer::url::Url;
+use transfer::url::{Login, Url};
 
 /// Maximum number of bytes read from `.netrc`.
 const NETRC_MAX_BYTES: u64 = 1 << 20;
@@ -32,8 +32,9 @@ struct NetrcEntry {
 ///
 /// Returns an error if there is no password and no terminal for a password prompt, if `.netrc`
 /// cannot be used, or if a name or password is invalid.
-pub(crate) fn credentials(url: &Url, user: Option<&str>) -> Result<FtpCredentials> {
-    let user = url.login.user.clone().or_else(|| user.map(|user| user.as_bytes().to_vec()));
+pub(crate) fn credentials(url: &Url, login: Option<&Login>) -> Result<FtpCredentials> {
+    let login = if url.login.user.is_some() { &url.login } else { login.unwrap_or(&url.login) };
+    let user = login.user.clone();
     let requested_user = user.as_ref().map(|user| String::from_utf8_lossy(user).into_owned());
     let entry = netrc_path()
         .map_or(Ok(None), |path| from_file(&path, &url.target.host, requested_user.as_deref()))?;
@@ -42,7 +43,7 @@ pub(crate) fn credentials(url: &Url, user: Option<&str>) -> Result<FtpCredential
     let is_anonymous = user.as_ref().is_none_or(|user| user == b"anonymous" || user == b"ftp");
     let user = user.unwrap_or_else(|| b"anonymous".to_vec());
     let from_environment = || std::env::var("PLUMB_FTP_PASSWORD").ok().map(String::into_bytes);
-    let password = url.login.password.clone().or_else(from_environment);
+    let password = login.password.clone().or_else(from_environment);
     let password = password.or_else(|| entry.password.clone().map(String::into_bytes));
     let password = match password {
         Some(password) => password,

@@ -1,6 +1,7 @@
 //! Batches of transfers: selection of the files, and transfers in parallel.
 
 use super::command_options::{ConnectionOptions, TransferArguments};
+use super::command_output::print;
 use super::listing::print_names;
 use super::run_command::{ProgressDisplay, report_error, run_command};
 use crate::exit;
@@ -10,9 +11,8 @@ use anyhow::Context;
 use os::beneath::{Existing, RootDir};
 use protocols::ftp::LocalName;
 use protocols::ftp::listing::Kind;
-use protocols::ftp::user::Task;
-use records::format::{count, duration};
-use std::collections::VecDeque;
+use records::format::count;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -21,11 +21,11 @@ use std::time::Instant;
 use tokio::task::JoinSet;
 use transfer::escaped;
 use transfer::ftp::FtpError;
+use transfer::ftp::{BatchTotals, FtpOptions};
 use transfer::ftp::{Connector, FtpClient};
 use transfer::ftp::{Destination, Download};
-use transfer::ftp::{FileOutcome, FtpOptions};
-use transfer::ftp::{RemoteEntry, is_pattern, join, name_of, unparsed_text};
-use transfer::recorder::{Record, summary, time_breakdown, timed};
+use transfer::ftp::{RemoteEntry, is_pattern, join, split, unparsed_text};
+use transfer::recorder::{Record, WriteOut, timed};
 use transfer::url::{Url, UrlScheme, UrlType};
 
 /// A transfer of a batch.
@@ -44,30 +44,30 @@ pub(super) struct BatchOptions {
     pub(super) is_quiet: bool,
     /// Whether the file is written to the standard output.
     pub(super) is_stdout: bool,
+    /// Format of the text that is printed after each transfer, and the URL of the server.
+    pub(super) write_out: Option<(WriteOut, Url)>,
     /// Text about earlier actions, such as deletions, for the final message.
     pub(super) earlier_actions: String,
 }
 
 impl BatchOptions {
-    fn of(options: FtpOptions, jobs: u32, common: &CommonOptions, is_stdout: bool) -> Self {
-        let is_json = common.connection.json;
-        let is_quiet = common.connection.quiet || common.connection.json;
-        Self { options, jobs, is_json, is_quiet, is_stdout, earlier_actions: String::new() }
+    fn of(
+        options: FtpOptions,
+        transfer: &TransferArguments,
+        common: &CommonOptions,
+        url: &Url,
+        is_stdout: bool,
+    ) -> Self {
+        Self {
+            options,
+            jobs: transfer.jobs(),
+            is_json: common.connection.json,
+            is_quiet: common.connection.quiet || common.connection.json,
+            is_stdout,
+            write_out: common.write_out.clone().map(|format| (format, url.clone())),
+            earlier_actions: String::new(),
+        }
     }
-}
-
-/// Totals of a batch.
-#[derive(Debug, Default)]
-pub(super) struct Totals {
-    pub(super) files: u64,
-    pub(super) bytes: u64,
-    pub(super) already_complete: u64,
-    failed: u64,
-    worst_error: Option<FtpError>,
-    /// Summary of a single file.
-    summary: Option<String>,
-    /// Breakdown of the transfer time of a single file, for `--verbose`.
-    time_breakdown: Option<String>,
 }
 
 /// Downloads the files that `urls` name.
@@ -116,9 +116,9 @@ pub(in crate::files) fn get_files(
                     "only one file can be written to '-'".to_owned(),
                 ));
             }
-            _ => resolve_urls(&mut client, urls, to, transfer.recursive).await?,
+            _ => resolve_urls(&mut client, urls, to, transfer).await?,
         };
-        let batch_options = BatchOptions::of(options, transfer.jobs(), common, is_stdout);
+        let batch_options = BatchOptions::of(options, transfer, common, first, is_stdout);
         run_batch(&connector, client, items, &batch_options, "downloaded").await
     })
 }
@@ -150,6 +150,7 @@ pub(in crate::files) fn put_files(arguments: &Put, files: &[PathBuf], url: &Url)
         client.choose_type(&mut options).await?;
         let mut items = Vec::new();
         let mut links = 0;
+        let mut created_parents = BTreeSet::new();
         for file in files {
             let is_directory = files.len() > 1 || url.last_component().is_empty();
             let path = match file.file_name().filter(|_| is_directory) {
@@ -159,6 +160,10 @@ pub(in crate::files) fn put_files(arguments: &Put, files: &[PathBuf], url: &Url)
                 }
                 _ => url.name.clone(),
             };
+            let parent = split(&path).0;
+            if transfer.create_dirs && created_parents.insert(parent.to_vec()) {
+                client.ensure_directories(parent).await?;
+            }
             if file.is_dir() && transfer.recursive {
                 links += put_tree(&mut client, file, &path, arguments.links, &mut items).await?;
             } else {
@@ -169,7 +174,7 @@ pub(in crate::files) fn put_files(arguments: &Put, files: &[PathBuf], url: &Url)
             let links = if links == 1 { "1 link".to_owned() } else { format!("{links} links") };
             print_message(&format!("skipped {links}: see --links"));
         }
-        let batch_options = BatchOptions::of(options, transfer.jobs(), common, false);
+        let batch_options = BatchOptions::of(options, transfer, common, url, false);
         run_batch(&connector, client, items, &batch_options, "uploaded").await
     })
 }
@@ -210,10 +215,11 @@ async fn resolve_urls(
     client: &mut FtpClient,
     urls: &[Url],
     to: Option<&Path>,
-    is_recursive: bool,
+    arguments: &TransferArguments,
 ) -> Result<Vec<BatchItem>, FtpError> {
+    let is_recursive = arguments.recursive;
     let directory = to.unwrap_or(Path::new("."));
-    if is_recursive {
+    if is_recursive || arguments.create_dirs {
         std::fs::create_dir_all(directory).map_err(anyhow::Error::new)?;
     }
     if !directory.is_dir() {
@@ -303,19 +309,6 @@ fn fetch(found: RemoteEntry, has_rough_time: bool, root_dir: &Arc<RootDir>) -> B
     })
 }
 
-/// Creates a directory on the server, which may exist already.
-pub(super) async fn make_remote_directory(
-    client: &mut FtpClient,
-    path: &[u8],
-) -> Result<(), FtpError> {
-    let context = format!("cannot create the directory '{}'", escaped(path));
-    match client.run(&context, Task::MakeDirectory(name_of(path)?)).await {
-        Err(error) if !error.is_refusal() => Err(error),
-        // If the directory does not exist, the transfers into it fail.
-        _ => Ok(()),
-    }
-}
-
 /// Creates the remote directories, and adds the local files to `items`. Returns the number of
 /// skipped links.
 async fn put_tree(
@@ -328,7 +321,7 @@ async fn put_tree(
     let mut pending_directories = vec![(directory.to_owned(), path.to_vec())];
     let mut skipped = 0;
     while let Some((directory, path)) = pending_directories.pop() {
-        make_remote_directory(client, &path).await?;
+        client.ensure_directory(&path).await?;
         let entries = std::fs::read_dir(&directory)
             .with_context(|| format!("cannot read the directory {}", directory.display()))?;
         for entry in entries {
@@ -371,48 +364,18 @@ pub(super) async fn run_batch(
         ] => Some(path.clone()),
         _ => None,
     };
-    let totals = run_all(connector, client, items, batch_options, single_path.is_some()).await;
+    let totals = run_all(connector, client, items, batch_options, single_path).await;
     display.end().await;
-    let totals = totals?;
-    let suffix = &batch_options.earlier_actions;
-    if let Some(worst_error) = totals.worst_error {
-        return Err(match (totals.failed, &single_path) {
-            (_, Some(_)) => worst_error,
-            (failed, None) => FtpError::NoConnection(format!(
-                "{} of {} files failed; the last error: {}",
-                count(failed),
-                count(failed + totals.files + totals.already_complete),
-                worst_error.sentence()
-            )),
-        });
+    let mut totals = totals?;
+    if let Some(error) = totals.take_error() {
+        return Err(error);
     }
     if !batch_options.is_quiet {
         let nanos = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let rate = u128::from(totals.bytes) * 1_000_000_000 / u128::from(nanos.max(1));
-        let subject = match (&single_path, totals.already_complete) {
-            (Some(path), 0) => format!("'{}'", escaped(path)),
-            (Some(path), _) => format!("nothing: '{}' is already complete", escaped(path)),
-            (None, 0) => format!("{} files", count(totals.files)),
-            (None, complete) => {
-                format!(
-                    "{} files ({} more were already complete)",
-                    count(totals.files),
-                    count(complete)
-                )
-            }
-        };
-        let figures = totals.summary.unwrap_or_else(|| {
-            format!(
-                "{} bytes in {}, {} bytes/s",
-                count(totals.bytes),
-                duration(nanos),
-                count(u64::try_from(rate).unwrap_or(u64::MAX)),
-            )
-        });
-        print_message(&format!("{verb} {subject}{suffix}: {figures}"));
-        let is_verbose = connector.is_verbose();
-        if let Some(breakdown) = totals.time_breakdown.filter(|_| is_verbose) {
-            print_message(&breakdown);
+        let (sentence, breakdown) = totals.report(verb, &batch_options.earlier_actions, nanos);
+        print_message(&sentence);
+        if let Some(breakdown) = breakdown.filter(|_| connector.is_verbose()) {
+            print_message(breakdown);
         }
     }
     check_complete(left_out, unparsed)
@@ -433,9 +396,8 @@ fn check_complete(left_out: u64, unparsed: Option<String>) -> Result<(), FtpErro
 /// State shared by the parallel sessions of a batch.
 struct Batch {
     waiting: Mutex<VecDeque<BatchItem>>,
-    totals: Mutex<Totals>,
+    totals: Mutex<BatchTotals>,
     batch_options: BatchOptions,
-    is_single: bool,
 }
 
 async fn run_all(
@@ -443,16 +405,15 @@ async fn run_all(
     client: FtpClient,
     items: Vec<BatchItem>,
     batch_options: &BatchOptions,
-    is_single: bool,
-) -> Result<Totals, FtpError> {
+    single_path: Option<Vec<u8>>,
+) -> Result<BatchTotals, FtpError> {
     let known_bytes: u64 = items.iter().filter_map(BatchItem::known_size).sum();
     connector.progress().expect(known_bytes);
     let jobs = usize::try_from(batch_options.jobs).unwrap_or(1).min(items.len()).max(1);
     let batch = Arc::new(Batch {
         waiting: Mutex::new(items.into()),
-        totals: Mutex::new(Totals::default()),
+        totals: Mutex::new(BatchTotals::new(single_path)),
         batch_options: batch_options.clone(),
-        is_single,
     });
     let mut workers = JoinSet::new();
     let mut first_client = Some(client);
@@ -515,42 +476,33 @@ impl Batch {
             let (result, cpu) = timed(transfer).await;
             record.add_cpu(cpu);
             client.connector().write_soon(&mut record, result.as_ref().copied());
-            self.report(&record, result.as_ref().err())?;
-            self.add(&record, result)?;
+            self.report(&record, &item)?;
+            let message = {
+                let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
+                totals.add(&record, result)?
+            };
+            if let Some(message) = message {
+                print_message(&message);
+            }
         }
     }
 
-    fn report(&self, record: &Record, error: Option<&FtpError>) -> Result<(), FtpError> {
-        if let Some(error) = error.filter(|error| !self.is_single && !error.ends_all()) {
-            print_message(&error.sentence());
+    /// Prints the record of a transfer in the requested formats. If the file itself is written to
+    /// the standard output, JSON goes to the standard error.
+    fn report(&self, record: &Record, item: &BatchItem) -> Result<(), FtpError> {
+        if self.batch_options.is_json {
+            let line = record.transfer.to_line();
+            match self.batch_options.is_stdout {
+                true => std::io::stderr().write_all(line.as_bytes()).map_err(anyhow::Error::new)?,
+                false => print(line.as_bytes())?,
+            }
         }
-        if !self.batch_options.is_json {
-            return Ok(());
-        }
-        let line = record.transfer.to_line();
-        let write_result = match self.batch_options.is_stdout {
-            true => std::io::stderr().write_all(line.as_bytes()),
-            false => std::io::stdout().write_all(line.as_bytes()),
+        let Some((format, url)) = &self.batch_options.write_out else { return Ok(()) };
+        let (is_download, path, file) = match item {
+            BatchItem::Get(download) => (true, &download.path, download.destination.to_string()),
+            BatchItem::Put(upload) => (false, &upload.path, upload.from.display().to_string()),
         };
-        Ok(write_result.context("cannot write to the standard output")?)
-    }
-
-    fn add(&self, record: &Record, result: Result<FileOutcome, FtpError>) -> Result<(), FtpError> {
-        let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
-        totals.bytes += record.file_bytes();
-        match result {
-            Ok(FileOutcome::Transferred) => {
-                totals.files += 1;
-                totals.summary = self.is_single.then(|| summary(&record.transfer));
-                totals.time_breakdown = self.is_single.then(|| time_breakdown(&record.transfer));
-            }
-            Ok(FileOutcome::AlreadyComplete) => totals.already_complete += 1,
-            Err(error) if error.ends_all() => return Err(error),
-            Err(error) => {
-                totals.failed += 1;
-                totals.worst_error = Some(error);
-            }
-        }
-        Ok(())
+        let url = Url { name: path.clone(), ..url.clone() }.to_string();
+        print(format.text(&record.transfer, is_download, &url, &file).as_bytes())
     }
 }

@@ -11,13 +11,14 @@ use anyhow::Result;
 use carrier::Route;
 use os::beneath::Existing;
 use protocols::ftp::{ByteSize, Format, Mode, Representation, Structure, Type, WordFormat};
+use std::convert::Infallible;
 use std::path::PathBuf;
 use transfer::ftp::FtpError;
 use transfer::ftp::{FtpOptions, check};
-use transfer::url::{Url, UrlScheme, UrlType};
+use transfer::url::{Login, Url, UrlScheme, UrlType};
 
 /// Options of the connection to the server.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(in crate::files) struct ConnectionOptions {
     /// Route to the server, as for login
     #[arg(long, value_name = "kernel|tun:name|tap:name|packet:interface",
@@ -26,34 +27,40 @@ pub(in crate::files) struct ConnectionOptions {
     #[command(flatten)]
     pub(in crate::files) family: AddressFamilyOptions,
     /// Give up after this many seconds without an answer or data from the server
-    #[arg(long, value_name = "seconds", default_value_t = 25,
+    #[arg(long, alias = "connect-timeout", value_name = "seconds", default_value_t = 25,
           value_parser = clap::value_parser!(u32).range(1..=86_400),
           help_heading = heading::CONNECTION)]
     pub(in crate::files) timeout: u32,
     /// Number of tries if a failure is transient; if given, also for insufficient storage on the
     /// server (452) [default: 4]
-    #[arg(long, value_name = "count", value_parser = clap::value_parser!(u32).range(1..=1000),
+    #[arg(long, alias = "retry", value_name = "count",
+          value_parser = clap::value_parser!(u32).range(1..=1000),
           help_heading = heading::CONNECTION)]
     pub(in crate::files) tries: Option<u32>,
-    /// User name, if the URL has none [default: that of ~/.netrc, or anonymous]; the password comes
-    /// from PLUMB_FTP_PASSWORD, from ~/.netrc, or from a prompt
-    #[arg(long, value_name = "name", help_heading = heading::CONNECTION)]
-    pub(in crate::files) user: Option<String>,
+    /// User name, if the URL has none [default: that of ~/.netrc, or anonymous]. Without a password
+    /// here, it comes from PLUMB_FTP_PASSWORD, from ~/.netrc, or from a prompt. All users of this
+    /// machine can see a password in the arguments while the command runs
+    #[arg(short, long, value_name = "name[:password]", help_heading = heading::CONNECTION,
+          value_parser = |text: &str| Ok::<_, Infallible>(Login::from_argument(text)))]
+    pub(in crate::files) user: Option<Login>,
     /// Let the server open the data connections (active mode)
     #[arg(long, help_heading = heading::CONNECTION)]
     pub(in crate::files) active: bool,
     /// Trust the certificate authorities in this file (PEM) instead of the first certificate seen
     #[arg(long, value_name = "file", help_heading = heading::TLS)]
     pub(in crate::files) ca: Option<PathBuf>,
+    /// Accept any certificate of the server, and save none
+    #[arg(short = 'k', long, conflicts_with = "ca", help_heading = heading::TLS)]
+    pub(in crate::files) insecure: bool,
     #[command(flatten)]
     pub(in crate::files) record_options: RecordOptions,
     /// Print the result as JSON
     #[arg(long, help_heading = heading::OUTPUT)]
     pub(in crate::files) json: bool,
     /// Print nothing but errors
-    #[arg(short, long, help_heading = heading::OUTPUT)]
+    #[arg(short, long, conflicts_with = "verbose", help_heading = heading::OUTPUT)]
     pub(in crate::files) quiet: bool,
-    /// Print the server's replies, and how the time of a transfer was spent
+    /// Print the commands (>) and the server's replies (<), and how the time of a transfer was spent
     #[arg(short, long, help_heading = heading::OUTPUT)]
     pub(in crate::files) verbose: bool,
 }
@@ -73,6 +80,16 @@ pub(in crate::files) struct TransferArguments {
     #[arg(short, long, value_name = "count", value_parser = clap::value_parser!(u32).range(1..=64),
           help_heading = heading::TRANSFER)]
     pub(in crate::files) jobs: Option<u32>,
+    /// Skip existing files without an error
+    #[arg(long, conflicts_with_all = ["force", "continues"], help_heading = heading::TRANSFER)]
+    pub(in crate::files) no_clobber: bool,
+    /// Create the missing directories of the destination
+    #[arg(long, visible_alias = "ftp-create-dirs", help_heading = heading::TRANSFER)]
+    pub(in crate::files) create_dirs: bool,
+    /// Preserve modification times, which is the default
+    #[arg(short = 'p', long = "preserve", overrides_with = "no_keep_time",
+          help_heading = heading::TRANSFER)]
+    _preserve: bool,
     /// Do not preserve modification times
     #[arg(long, help_heading = heading::TRANSFER)]
     pub(in crate::files) no_keep_time: bool,
@@ -135,6 +152,7 @@ impl TransferArguments {
         Ok(FtpOptions {
             representation,
             existing,
+            skips_existing: self.no_clobber,
             continues: self.continues,
             segments: 1,
             keeps_time: !self.no_keep_time,
@@ -177,8 +195,13 @@ pub(super) fn host_transfer_options(url: &Url, existing: Existing) -> Result<Ftp
         representation.data_type = data_type;
     }
     let asks_system = image == RequestedType::Auto;
-    let continues = false;
-    let segments = 1;
-    let keeps_time = true;
-    Ok(FtpOptions { representation, existing, continues, segments, keeps_time, asks_system })
+    Ok(FtpOptions {
+        representation,
+        existing,
+        skips_existing: false,
+        continues: false,
+        segments: 1,
+        keeps_time: true,
+        asks_system,
+    })
 }

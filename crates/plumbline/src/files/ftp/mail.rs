@@ -12,7 +12,7 @@ use super::run_command::run_command;
 use crate::exit;
 use crate::files::progress::print_message;
 use crate::manual::ManualPage;
-use crate::manual::entries::{FILE_VARIABLES, JOURNAL, KNOWN_HOSTS, NETRC};
+use crate::manual::entries::{EXIT_STATUS, FILE_VARIABLES, JOURNAL, KNOWN_HOSTS, NETRC};
 use anyhow::Context;
 use protocols::ftp::user::Task;
 use records::format::count;
@@ -42,13 +42,7 @@ pub(crate) const MAIL_PAGE: ManualPage = ManualPage {
         "date | plumb mail - ftpes://me@host.example.net/operator",
     ],
     notes: &[],
-    exit_status: &[
-        (0, "Delivered"),
-        (1, "The server is unreachable, has no such mailbox, or accepts no mail"),
-        (2, "Invalid arguments"),
-        (3, "Interrupted"),
-        (4, "Local error: the text cannot be read"),
-    ],
+    exit_status: EXIT_STATUS,
     environment: &[FILE_VARIABLES],
     files: &[NETRC, KNOWN_HOSTS, JOURNAL],
     see_also: &["put", "serve"],

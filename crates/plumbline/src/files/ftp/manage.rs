@@ -1,20 +1,21 @@
 //! `plumb ls`, `rm`, `mkdir`, `mv`, `cat`: the commands that need no local file.
 
-use super::batch::make_remote_directory;
 use super::command_options::{ConnectionOptions, host_transfer_options};
 use super::command_output::print;
-use super::listing::{as_json, entries, line, print_names};
+use super::listing::{as_json, print_names};
 use super::removal::{Removal, RemoveOptions, check_named, confirm};
 use super::run_command::{report_error, run_command};
 use crate::exit;
 use crate::files::location::Location;
 use crate::files::progress::print_message;
 use crate::manual::entries::{
-    CONFIGURATION, CONFIGURATION_VARIABLE, FILE_VARIABLES, JOURNAL, KNOWN_HOSTS, NETRC, QUOTES,
+    CONFIGURATION, CONFIGURATION_VARIABLE, EXIT_STATUS, FILE_VARIABLES, JOURNAL, KNOWN_HOSTS,
+    NETRC, QUOTES,
 };
 use crate::manual::{ManualNote, ManualPage};
 use os::beneath::Existing;
 use protocols::ftp::Representation;
+use protocols::ftp::listing::Entry;
 use protocols::ftp::user::Task;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
@@ -23,18 +24,10 @@ use transfer::ftp::FileOutcome;
 use transfer::ftp::FtpClient;
 use transfer::ftp::FtpError;
 use transfer::ftp::LocalEnd;
-use transfer::ftp::{is_pattern, join, name_of};
+use transfer::ftp::{ListingFormat, RemoteEntry, listing_text, tree_text};
+use transfer::ftp::{is_pattern, name_of};
 use transfer::recorder::{Record, timed};
 use transfer::url::{Url, UrlScheme, UrlType};
-
-/// Exit codes of the commands that change or print remote files.
-const REMOTE_FILE_STATUS: &[(u8, &str)] = &[
-    (0, "Success"),
-    (1, "The server is unreachable, has no such file, or refused the command"),
-    (2, "Invalid arguments"),
-    (3, "Interrupted"),
-    (4, "Local error, such as permission denied"),
-];
 
 /// Manual page of `plumb ls`.
 pub(crate) const LIST_PAGE: ManualPage = ManualPage {
@@ -45,13 +38,7 @@ pub(crate) const LIST_PAGE: ManualPage = ManualPage {
         "plumb ls --json ftp://example.net/pub/ | jq .size",
     ],
     notes: &[QUOTES],
-    exit_status: &[
-        (0, "Listed"),
-        (1, "The server is unreachable, has no such directory, or nothing matches the pattern"),
-        (2, "Invalid arguments"),
-        (3, "Interrupted"),
-        (4, "Local error, such as permission denied"),
-    ],
+    exit_status: EXIT_STATUS,
     environment: &[FILE_VARIABLES],
     files: &[NETRC, KNOWN_HOSTS, JOURNAL],
     see_also: &["get", "cat", "ftp"],
@@ -66,7 +53,7 @@ pub(crate) const CAT_PAGE: ManualPage = ManualPage {
         "plumb cat 'ftpes://me@example.net/logs/*.log' | grep error",
     ],
     notes: &[QUOTES],
-    exit_status: REMOTE_FILE_STATUS,
+    exit_status: EXIT_STATUS,
     environment: &[FILE_VARIABLES, CONFIGURATION_VARIABLE],
     files: &[NETRC, CONFIGURATION, KNOWN_HOSTS, JOURNAL],
     see_also: &["get", "ls", "ftp"],
@@ -88,7 +75,7 @@ pub(crate) const REMOVE_PAGE: ManualPage = ManualPage {
          for confirmation. With -v, each name is printed. With --json, each name is a JSON line \
          with \"what\", \"name\" and \"kind\".",
     )],
-    exit_status: REMOTE_FILE_STATUS,
+    exit_status: EXIT_STATUS,
     environment: &[FILE_VARIABLES],
     files: &[NETRC, KNOWN_HOSTS, JOURNAL],
     see_also: &["ls", "mirror", "ftp"],
@@ -102,7 +89,7 @@ pub(crate) const MAKE_DIRECTORY_PAGE: ManualPage = ManualPage {
         "plumb mkdir -p ftpes://me@example.net/a/b/c",
     ],
     notes: &[],
-    exit_status: REMOTE_FILE_STATUS,
+    exit_status: EXIT_STATUS,
     environment: &[FILE_VARIABLES],
     files: &[NETRC, KNOWN_HOSTS, JOURNAL],
     see_also: &["put", "rm", "ftp"],
@@ -117,7 +104,7 @@ pub(crate) const MOVE_PAGE: ManualPage = ManualPage {
         "plumb mv ftpes://me@example.net/in/a ftpes://me@example.net/out/a",
     ],
     notes: &[],
-    exit_status: REMOTE_FILE_STATUS,
+    exit_status: EXIT_STATUS,
     environment: &[FILE_VARIABLES],
     files: &[NETRC, KNOWN_HOSTS, JOURNAL],
     see_also: &["ls", "rm", "ftp"],
@@ -129,9 +116,15 @@ pub(crate) struct List {
     /// Directory, file or pattern to list, as ftp://user@host:port/name
     #[arg(value_name = "url")]
     url: Url,
-    /// Print permissions, sizes and times too
+    /// Print permissions, owners, sizes and times too; times with a Z are in UTC
     #[arg(short)]
     long: bool,
+    /// List also the names that the server hides, such as those that begin with a dot
+    #[arg(short, long)]
+    all: bool,
+    /// List all directories below the directory too
+    #[arg(short = 'R', long)]
+    recursive: bool,
     #[command(flatten)]
     connection: ConnectionOptions,
 }
@@ -196,17 +189,41 @@ pub(crate) fn list(arguments: &List) -> exit::Result {
     let url = &arguments.url;
     run_command(url, &arguments.connection, None, async |connector| {
         let mut client = FtpClient::new(&connector);
-        let entries = entries(&mut client, b"", &url.name).await?;
-        let text = if arguments.connection.json {
-            entries.iter().map(|entry| format!("{}\n", as_json(entry))).collect()
-        } else {
-            entries.iter().map(|entry| line(entry, arguments.long)).collect::<String>()
+        client.lists_hidden = arguments.all;
+        let is_json = arguments.connection.json;
+        let text = match arguments.recursive {
+            false => {
+                let entries = client.named_entries(b"", &url.name).await?;
+                let format = format_of(&client, arguments.long);
+                if is_json { lines_of_json(&entries) } else { listing_text(&entries, format) }
+            }
+            true => {
+                let root = url.name.strip_suffix(b"/").filter(|rest| !rest.is_empty());
+                let root = root.unwrap_or(&url.name);
+                let found = client.list_tree(root, |_, _| true).await?;
+                let format = format_of(&client, arguments.long);
+                let with_path =
+                    |found: &RemoteEntry| Entry { name: found.path.clone(), ..found.entry.clone() };
+                match is_json {
+                    true => lines_of_json(&found.iter().map(with_path).collect::<Vec<_>>()),
+                    false => tree_text(root, &found, format),
+                }
+            }
         };
         let unparsed = client.report_unparsed();
         client.quit().await;
         print(text.as_bytes())?;
         unparsed
     })
+}
+
+/// Returns the format of a listing. Only the times of LIST are not in UTC.
+pub(super) fn format_of(client: &FtpClient, is_long: bool) -> ListingFormat {
+    ListingFormat { is_long, has_utc_times: !client.has_rough_times }
+}
+
+fn lines_of_json(entries: &[Entry]) -> String {
+    entries.iter().map(|entry| format!("{}\n", as_json(entry))).collect()
 }
 
 /// Runs `plumb rm`.
@@ -246,11 +263,7 @@ pub(crate) fn make_directory(arguments: &MakeDirectory) -> exit::Result {
         let mut client = FtpClient::new(&connector);
         let path = url.name.strip_suffix(b"/").unwrap_or(&url.name);
         if arguments.parents {
-            let mut prefix = if path.starts_with(b"/") { b"/".to_vec() } else { Vec::new() };
-            for part in path.split(|&byte| byte == b'/').filter(|part| !part.is_empty()) {
-                prefix = join(&prefix, part);
-                make_remote_directory(&mut client, &prefix).await?;
-            }
+            client.ensure_directories(path).await?;
         } else {
             let context = format!("cannot create the directory '{}'", escaped(path));
             client.run(&context, Task::MakeDirectory(name_of(path)?)).await?;
@@ -367,5 +380,11 @@ pub(super) async fn print_file(
     record.add_attempt(client, moved.as_ref(), 0);
     record.add_cpu(cpu);
     client.connector().keep(&mut record, result.as_ref().map(|_| FileOutcome::Transferred));
-    result.map(|_| ())
+    match result {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_refused_command() => {
+            Err(client.explained_refusal(path, error, "list it with ls").await)
+        }
+        Err(error) => Err(error),
+    }
 }

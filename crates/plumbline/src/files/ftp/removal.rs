@@ -195,15 +195,15 @@ impl Removal {
             let total = u64::try_from(self.names.len()).unwrap_or(u64::MAX);
             let failed = count(failed);
             let total = count(total);
-            let sentence = first.sentence();
-            return Err(FtpError::LeftOut(format!(
-                "{failed} of {total} names were not removed; the first error: {sentence}"
-            )));
+            let sentence = format!("{failed} of {total} names were not removed");
+            return Err(FtpError::Several { sentence, class: first.failure() });
         }
         match self.remaining_directories.as_slice() {
             [] => client.report_unparsed(),
-            [_] => Err(FtpError::LeftOut("1 directory was not removed".to_owned())),
-            all => Err(FtpError::LeftOut(format!("{} directories were not removed", all.len()))),
+            [_] => Err(FtpError::IsDirectory("1 directory was not removed".to_owned())),
+            all => {
+                Err(FtpError::IsDirectory(format!("{} directories were not removed", all.len())))
+            }
         }
     }
 

@@ -1,15 +1,40 @@
-//! Tab completion: commands, their arguments, names of the last listing, and local files.
+//! Tab completion: commands, their arguments, remote names, and local files.
+//!
+//! Remote names are those of the directory that the typed word names. The thread of the editor
+//! requests them from the session, once per prompt and directory.
 
-use super::commands::{COMMANDS, find, quoted, words};
+use super::commands::{COMMANDS, find};
 use protocols::ftp::WordFormat;
 use rustyline::completion::{Completer, Pair};
 use rustyline::{Context, Helper, Highlighter, Hinter, Validator};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Duration;
+use tokio::sync::mpsc::UnboundedSender;
+use transfer::shell_line::{quoted, words};
+
+/// Maximum time for a listing that completes a word.
+const LISTING_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Request for the names in a remote directory.
+pub(super) struct ListingRequest {
+    /// The directory as typed, with its final slash; empty for the working directory.
+    pub(super) directory: String,
+    /// Receives the names, each with the directory before it.
+    pub(super) reply: SyncSender<Vec<String>>,
+}
 
 /// Remote names that can be completed.
 #[derive(Default, Helper, Hinter, Highlighter, Validator)]
 pub(super) struct CompletionNames {
-    pub(super) names: Vec<String>,
+    /// Names of the last listing.
+    names: Vec<String>,
+    /// Session that lists directories.
+    pub(super) requests: Option<UnboundedSender<ListingRequest>>,
+    /// Names of the directories that were listed since the last command.
+    listed: RefCell<BTreeMap<String, Vec<String>>>,
 }
 
 /// Kind of word that may occur at a position in a line.
@@ -38,7 +63,8 @@ impl WordKind {
             ("lcd" | "lls" | "mput", _) | ("put" | "reput", 1) | ("get" | "reget", 2..) => {
                 Self::LocalFile
             }
-            ("!" | "quote" | "site", _) => Self::Nothing,
+            ("bookmark", 1) => Self::OneOf(&["add", "delete", "list"]),
+            ("!" | "quote" | "site" | "open" | "user" | "bookmark", _) => Self::Nothing,
             _ => Self::RemoteName,
         }
     }
@@ -62,6 +88,30 @@ fn local_files(word: &str) -> Vec<String> {
 }
 
 impl CompletionNames {
+    /// Sets the names of the last listing. Earlier listings may be outdated.
+    pub(super) fn set_names(&mut self, names: &[String]) {
+        self.names = names.to_vec();
+        self.listed.borrow_mut().clear();
+    }
+
+    /// Returns the names in the directory of `word`, and the names of the last listing.
+    fn remote_names(&self, word: &str) -> Vec<String> {
+        let directory = word.rfind('/').map_or("", |end| word.get(..=end).unwrap_or_default());
+        let mut listed = self.listed.borrow_mut();
+        let names = listed.entry(directory.to_owned()).or_insert_with(|| {
+            let (reply, names) = sync_channel(1);
+            let request = ListingRequest { directory: directory.to_owned(), reply };
+            let is_sent = self.requests.as_ref().is_some_and(|to| to.send(request).is_ok());
+            let names = is_sent.then(|| names.recv_timeout(LISTING_TIMEOUT).ok());
+            names.flatten().unwrap_or_default()
+        });
+        let mut names = names.clone();
+        let is_new = |name: &&String| !names.contains(name) && !names.contains(&format!("{name}/"));
+        let more: Vec<_> = self.names.iter().filter(is_new).cloned().collect();
+        names.extend(more);
+        names
+    }
+
     /// Returns the offset of the last typed word, and the completions of the word.
     fn candidates(&self, typed: &str) -> (usize, Vec<String>) {
         let (mut previous, start) = words(typed);
@@ -81,7 +131,8 @@ impl CompletionNames {
             WordKind::OneOf(names) => matching(names),
             WordKind::Format => matching(&WordFormat::ALL.map(|(_, name)| name)),
             WordKind::RemoteName => {
-                matching(&self.names.iter().map(String::as_str).collect::<Vec<_>>())
+                let names = self.remote_names(&word);
+                matching(&names.iter().map(String::as_str).collect::<Vec<_>>())
             }
             WordKind::LocalFile => local_files(&word),
             WordKind::Nothing => Vec::new(),
@@ -117,7 +168,26 @@ mod tests {
 
     fn completions_of(typed: &str) -> (usize, Vec<String>) {
         let names = ["a b", "ab", "c"].map(str::to_owned).to_vec();
-        CompletionNames { names }.candidates(typed)
+        CompletionNames { names, ..CompletionNames::default() }.candidates(typed)
+    }
+
+    #[test]
+    fn a_word_with_a_slash_completes_in_that_directory() {
+        let (sender, mut requests) = tokio::sync::mpsc::unbounded_channel::<ListingRequest>();
+        let session = std::thread::spawn(move || {
+            let mut directories = Vec::new();
+            while let Some(request) = requests.blocking_recv() {
+                request.reply.send(vec![format!("{}tree/", request.directory)]).unwrap();
+                directories.push(request.directory);
+            }
+            directories
+        });
+        let names = CompletionNames { requests: Some(sender), ..CompletionNames::default() };
+        for _ in 0..2 {
+            assert_eq!(names.candidates("cd /pub/tr"), (3, vec!["/pub/tree/".to_owned()]));
+        }
+        drop(names);
+        assert_eq!(session.join().unwrap(), ["/pub/"]);
     }
 
     #[test]

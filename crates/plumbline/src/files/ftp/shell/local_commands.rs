@@ -3,20 +3,22 @@
 //! A local command gets only text that the user has typed, never text that a server has sent.
 
 use super::super::command_output::print;
-use super::super::listing::line;
 use super::ShellState;
-use crate::files::progress::print_message;
-use anyhow::Context;
+use super::transfer_commands::expand_local;
+use anyhow::{Context, anyhow};
 use protocols::ftp::Timestamp;
 use protocols::ftp::listing::{Entry, Kind};
+use std::fs::Metadata;
 use std::io::IsTerminal;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use transfer::ftp::FtpError;
+use transfer::ftp::{ListingFormat, listing_text};
+use transfer::shell_line::split_flags;
 
-impl ShellState {
+impl ShellState<'_> {
     /// Runs a command on the local machine; `None` if its arguments are wrong.
     pub(super) async fn local_command(
         &self,
@@ -33,10 +35,10 @@ impl ShellState {
             },
             ("lcd", [directory]) => change_directory(Path::new(directory)),
             ("lpwd", []) => print_directory(),
-            ("lls", ["-l" | "-la" | "-al"]) => list(Path::new("."), true),
-            ("lls", []) => list(Path::new("."), false),
-            ("lls", ["-l", directory]) => list(Path::new(directory), true),
-            ("lls", [directory]) => list(Path::new(directory), false),
+            ("lls", words) => {
+                let (flags, names) = split_flags(words, "la1")?;
+                list(if names.is_empty() { &["."] } else { names }, flags.contains('l'))
+            }
             ("!", _) => self.run_local(rest).await,
             _ => return None,
         })
@@ -65,10 +67,10 @@ impl ShellState {
             },
         };
         let status = exit_result.map_err(anyhow::Error::new)?.context("cannot run the shell")?;
-        if !status.success() {
-            print_message(&format!("the command ended with {status}"));
+        match status.success() {
+            true => Ok(()),
+            false => Err(FtpError::Local(anyhow!("the command ended with {status}"))),
         }
-        Ok(())
     }
 }
 
@@ -83,31 +85,39 @@ fn print_directory() -> Result<(), FtpError> {
     print(&[directory.as_os_str().as_bytes(), b"\n"].concat())
 }
 
-fn list(directory: &Path, is_long: bool) -> Result<(), FtpError> {
-    let read_error = || format!("cannot read the directory {}", directory.display());
+/// Lists local directories, files and the matches of patterns.
+fn list(names: &[&str], is_long: bool) -> Result<(), FtpError> {
     let mut entries = Vec::new();
-    for entry in std::fs::read_dir(directory).with_context(read_error)? {
-        let entry = entry.with_context(read_error)?;
-        let metadata = std::fs::metadata(entry.path()).or_else(|_| entry.metadata()).ok();
-        let kind = match &metadata {
+    for name in names {
+        for path in expand_local(name)? {
+            let read_error = || format!("cannot read {}", path.display());
+            if !path.is_dir() || *name != path.as_os_str() {
+                let metadata = std::fs::metadata(&path).with_context(read_error)?;
+                entries.push(entry_of(path.clone().into_os_string().into_vec(), Some(&metadata)));
+                continue;
+            }
+            for entry in std::fs::read_dir(&path).with_context(read_error)? {
+                let entry = entry.with_context(read_error)?;
+                let metadata = std::fs::metadata(entry.path()).or_else(|_| entry.metadata()).ok();
+                entries.push(entry_of(entry.file_name().into_vec(), metadata.as_ref()));
+            }
+        }
+    }
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    print(listing_text(&entries, ListingFormat { is_long, has_utc_times: true }).as_bytes())
+}
+
+fn entry_of(name: Vec<u8>, metadata: Option<&Metadata>) -> Entry {
+    Entry {
+        name,
+        kind: match metadata {
             Some(metadata) if metadata.is_dir() => Kind::Directory,
             Some(metadata) if metadata.is_file() => Kind::File,
             _ => Kind::Other,
-        };
-        entries.push(Entry {
-            name: entry.file_name().into_vec(),
-            kind,
-            size: metadata.as_ref().map(std::fs::Metadata::len),
-            modified: metadata
-                .as_ref()
-                .map(|metadata| Timestamp { seconds: metadata.mtime(), nanos: 0 }),
-            mode: metadata
-                .as_ref()
-                .and_then(|metadata| u16::try_from(metadata.mode() & 0o7777).ok()),
-            ..Entry::default()
-        });
+        },
+        size: metadata.map(Metadata::len),
+        modified: metadata.map(|metadata| Timestamp { seconds: metadata.mtime(), nanos: 0 }),
+        mode: metadata.and_then(|metadata| u16::try_from(metadata.mode() & 0o7777).ok()),
+        ..Entry::default()
     }
-    entries.sort_by(|a, b| a.name.cmp(&b.name));
-    let text: String = entries.iter().map(|entry| line(entry, is_long)).collect();
-    print(text.as_bytes())
 }

@@ -3,57 +3,69 @@
 //! The shell stores the working directory on the server. After the loss of a session, a new session
 //! therefore continues in that directory without any action of the user.
 //!
+//! A script consists of the commands of `-e`, or of the lines of a standard input that is not a
+//! terminal. It ends at its first failed command, unless `--continue-on-error` is given. In both
+//! cases the exit code is that of the first failed command.
+//!
 //! ```text
-//! commands           list of commands, help, splitting a line into words
+//! commands           list of commands, help
 //! completion         tab completion
-//! transfer_commands  get and put, of one file and of many
+//! input              commands of the terminal or of a script
+//! reading            reading of commands and answers
+//! session_commands   other hosts and users, bookmarks
+//! transfer_commands  get, put and mirror
 //! settings_commands  type, mode, status, and commands sent as they are
 //! local_commands     commands on the local machine
 //! ```
 
 mod commands;
 mod completion;
+mod input;
 mod local_commands;
+mod reading;
+mod session_commands;
 mod settings_commands;
 mod transfer_commands;
 
 use super::command_options::{ConnectionOptions, host_transfer_options};
 use super::command_output::print;
-use super::listing::{entries, line, time_text};
-use super::manage::{print_file, rename};
+use super::manage::{format_of, print_file, rename};
 use super::removal::{Removal, RemoveOptions, check_named, remove_directory};
 use super::run_command::{report_error, run_command_with};
-use crate::exit;
+use crate::exit::{self, Failure};
 use crate::files::progress::print_message;
 use crate::manual::entries::{
-    CONFIGURATION, CONFIGURATION_VARIABLE, FILE_VARIABLES, JOURNAL, KNOWN_HOSTS, METERS, NETRC,
+    CONFIGURATION, CONFIGURATION_VARIABLE, EXIT_STATUS, FILE_VARIABLES, JOURNAL, KNOWN_HOSTS,
+    METERS, NETRC,
 };
 use crate::manual::{ManualNote, ManualPage};
-use commands::{CommandLine, Group, find, split_flags, unknown_command_message};
-use completion::CompletionNames;
+use commands::{Group, find, unknown_command_message};
+use input::{Answer, PromptKind, ShellInput};
 use os::beneath::Existing;
 use os::state_directory::state_directory;
 use protocols::ftp::Representation;
 use protocols::ftp::user::Task;
-use rustix::termios::{self, OptionalActions};
-use rustyline::error::ReadlineError;
-use rustyline::history::DefaultHistory;
-use rustyline::{CompletionType, Config, Editor};
 use std::io::IsTerminal;
+use transfer::bookmarks::Bookmarks;
 use transfer::escaped;
 use transfer::ftp::FtpError;
 use transfer::ftp::FtpOptions;
 use transfer::ftp::Interrupt;
 use transfer::ftp::{Connector, FtpClient};
 use transfer::ftp::{is_pattern, name_of, path_in, split, unparsed_text};
+use transfer::ftp::{listing_text, time_text, tree_text};
+use transfer::shell_line::{CommandLine, prompt, split_flags};
 use transfer::url::Url;
 
 /// Introduction of `plumb ftp --help`.
 pub(crate) const SHELL_ABOUT: &str = "\
 Transfer and manage files interactively with commands such as ls, cd, get and put.
 
-Tab completes commands, names of the last listing and local files; 'help' lists the commands. Put \
-names with spaces in quotes. Ctrl-C cancels the running command and does not end the session.";
+Tab completes commands, remote names and local files; 'help' lists the commands. Put names with \
+spaces in quotes. Ctrl-C cancels the running command and does not end the session.
+
+With -e, or with a standard input that is not a terminal, the commands are a script. The script ends \
+at its first failed command, whose exit code is that of plumb.";
 
 /// Manual page of `plumb ftp`.
 pub(crate) const SHELL_PAGE: ManualPage = ManualPage {
@@ -61,24 +73,21 @@ pub(crate) const SHELL_PAGE: ManualPage = ManualPage {
     examples: &[
         "plumb ftp ftp.example.net",
         "plumb ftp ftpes://me@example.net/logs",
+        "plumb ftp -e 'cd pub; get README' ftp.example.net",
         "printf 'cd pub\\nmget *.gz\\n' | plumb ftp ftp.example.net",
     ],
     notes: &[ManualNote::Code(
         "Commands at the prompt",
         "text",
-        "ls -l *.gz                   mget *.gz\n\
+        "ls -la *.gz                  mget *.gz\n\
          cd '/a directory'             put -c image.iso images/\n\
+         mirror tree                   mirror -R site /www\n\
+         open ftpes://me@example.org   bookmark add work\n\
          type L36                     store c36\n\
          chmod 644 notes              quote SITE HELP\n\
-         lls -l                       !make",
+         lls -l *.iso                 !make",
     )],
-    exit_status: &[
-        (0, "The session ended"),
-        (1, "The server is unreachable or refused the login"),
-        (2, "Invalid arguments"),
-        (3, "Ended by a signal"),
-        (4, "Local error, such as permission denied"),
-    ],
+    exit_status: EXIT_STATUS,
     environment: &[
         FILE_VARIABLES,
         CONFIGURATION_VARIABLE,
@@ -87,7 +96,10 @@ pub(crate) const SHELL_PAGE: ManualPage = ManualPage {
     files: &[
         NETRC,
         CONFIGURATION,
-        &[("~/.local/state/plumb/ftp_history", "Commands of earlier sessions")],
+        &[
+            ("~/.local/state/plumb/ftp_history", "Commands of earlier sessions"),
+            ("~/.local/state/plumb/ftp_bookmarks", "Bookmarks"),
+        ],
         KNOWN_HOSTS,
         JOURNAL,
         METERS,
@@ -98,20 +110,27 @@ pub(crate) const SHELL_PAGE: ManualPage = ManualPage {
 /// Arguments of `plumb ftp`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct FtpShell {
-    /// Host name, or ftp://user@host:port/directory, ftpes:// and ftps:// with TLS
-    #[arg(value_name = "host", value_parser = Url::parse_ftp_host)]
-    url: Url,
+    /// Host name, bookmark, or ftp://user@host:port/directory, ftpes:// and ftps:// with TLS
+    #[arg(value_name = "host")]
+    host: String,
+    /// Run these commands, separated by semicolons or line ends, and exit; may be repeated
+    #[arg(short = 'e', long = "execute", value_name = "commands")]
+    execute: Vec<String>,
+    /// Continue a script after a failed command; the exit code is that of the first failed command
+    #[arg(long)]
+    continue_on_error: bool,
     #[command(flatten)]
     connection: ConnectionOptions,
 }
 
-type Reader = Editor<CompletionNames, DefaultHistory>;
-
 /// State of the interactive client.
-struct ShellState {
+struct ShellState<'a> {
     client: FtpClient,
-    /// Line editor; `None` while the editor reads a line.
-    editor: Option<Reader>,
+    input: &'a mut ShellInput,
+    /// URL of the server and the user.
+    url: Url,
+    /// Server to which `open` or `user` leads.
+    next_url: Option<Url>,
     /// Working directory on the server.
     directory: Vec<u8>,
     names: Vec<String>,
@@ -123,172 +142,103 @@ struct ShellState {
     asks_before_each: bool,
 }
 
-/// Answer to the question whether to process one of several files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answer {
-    Yes,
-    No,
-    Quit,
-}
-
-/// Purpose of a line to read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PromptKind {
-    Command,
-    /// Answer to a question. An interrupt leaves the question unanswered. The history does not keep
-    /// the answer.
-    Answer,
+fn bookmarks() -> anyhow::Result<Bookmarks> {
+    Bookmarks::read(state_directory().join("ftp_bookmarks"))
 }
 
 /// Runs `plumb ftp`.
 pub(crate) fn shell(arguments: &FtpShell) -> exit::Result {
-    let url = &arguments.url;
+    let resolved = bookmarks().and_then(|bookmarks| bookmarks.resolve(&arguments.host));
+    let mut url = resolved.map_err(|error| {
+        exit::print_error(&error);
+        Failure::WrongArguments
+    })?;
+    // The editor handles SIGINT itself, so it is created before the other signal handlers.
+    let mut input = ShellInput::new(&arguments.execute, arguments.continue_on_error)
+        .map_err(|error| report_error(&error))?;
+    let mut connection = arguments.connection.clone();
+    let mut previous_url = None;
+    loop {
+        match run_session(&url, &connection, &mut input) {
+            Ok((_, None)) => break,
+            Ok((left, Some(next))) => {
+                // The name and the password are for the host in the arguments only.
+                connection.user = None;
+                previous_url = Some(std::mem::replace(&mut url, next)).map(|_| left);
+            }
+            Err(failure) => match previous_url.take().filter(|_| input.is_interactive()) {
+                Some(left) => url = left,
+                None => return Err(failure),
+            },
+        }
+    }
+    input.save_history();
+    input.failure().map_or(Ok(()), Err)
+}
+
+/// Runs the commands for one server. Returns the URL of the last directory, and the URL of the next
+/// server if there is one.
+fn run_session(
+    url: &Url,
+    connection: &ConnectionOptions,
+    input: &mut ShellInput,
+) -> Result<(Url, Option<Url>), Failure> {
     let options =
         host_transfer_options(url, Existing::Keep).map_err(|error| report_error(&error))?;
-    // The editor handles SIGINT itself, so it is created before the other signal handlers.
-    let configuration = Config::builder().completion_type(CompletionType::List).build();
-    let mut editor = Reader::with_config(configuration)
-        .map_err(|error| report_error(&FtpError::Local(error.into())))?;
-    run_command_with(
-        url,
-        &arguments.connection,
-        None,
-        Interrupt::CancelsOperation,
-        async move |connector| {
-            editor.set_helper(Some(CompletionNames::default()));
-            let history = state_directory().join("ftp_history");
-            // The file does not exist at first.
-            _ = editor.load_history(&history);
-            let mut state = ShellState {
-                client: FtpClient::new(&connector),
-                editor: Some(editor),
-                directory: Vec::new(),
-                names: Vec::new(),
-                options,
-                image: Representation::IMAGE,
-                asks_before_each: false,
-            };
-            state.change_directory(if url.name.is_empty() { b"." } else { &url.name }).await?;
-            state.client.choose_type(&mut state.options).await?;
-            state.image = state.options.representation;
-            while let Some(line) = state.read("plumb ftp> ", PromptKind::Command).await? {
-                let line = CommandLine::parse(&line);
-                match line.words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-                    [] => {}
-                    ["quit" | "exit" | "bye", ..] => break,
-                    [word, words @ ..] => match state.command(word, words, &line.rest).await {
-                        Err(FtpError::Stopped) if !connector.clear_cancellation() => {
-                            return Err(FtpError::Stopped);
-                        }
-                        Err(error) => print_message(&error.sentence()),
-                        // Clears an interrupt that arrived after the end of the command, so that it
-                        // does not cancel the next command.
-                        Ok(()) => _ = connector.clear_cancellation(),
-                    },
-                }
-                if let Some(known) = state.editor.as_mut().and_then(Reader::helper_mut) {
-                    known.names.clone_from(&state.names);
-                }
-            }
-            _ = std::fs::create_dir_all(state_directory());
-            if let Some(editor) = &mut state.editor {
-                // Ignored: if the file cannot be written, the history is lost.
-                _ = editor.save_history(&history);
-            }
-            state.client.quit().await;
-            Ok(())
-        },
-    )
+    let interrupt = match input.is_interactive() {
+        true => Interrupt::CancelsOperation,
+        false => Interrupt::CancelsCommand,
+    };
+    run_command_with(url, connection, None, interrupt, async |connector| {
+        let mut state = ShellState {
+            client: FtpClient::new(&connector),
+            input,
+            url: url.clone(),
+            next_url: None,
+            directory: Vec::new(),
+            names: Vec::new(),
+            options,
+            image: Representation::IMAGE,
+            asks_before_each: false,
+        };
+        state.change_directory(if url.name.is_empty() { b"." } else { &url.name }).await?;
+        state.client.choose_type(&mut state.options).await?;
+        state.image = state.options.representation;
+        state.run_commands(&connector).await?;
+        state.client.quit().await;
+        let left = Url { name: state.directory, ..state.url };
+        Ok((left, state.next_url))
+    })
 }
 
-/// Reads a line in a blocking thread. If the command is cancelled, restores the terminal modes.
-async fn read(
-    connector: &Connector,
-    mut editor: Reader,
-    prompt: &'static str,
-    prompt_kind: PromptKind,
-) -> Result<(Reader, Result<Option<String>, FtpError>), FtpError> {
-    let terminal = termios::tcgetattr(rustix::stdio::stdin()).ok();
-    let reading = tokio::task::spawn_blocking(move || {
-        let line = read_line(&mut editor, prompt, prompt_kind);
-        (editor, line)
-    });
-    tokio::select! {
-        read = reading => Ok(read.map_err(anyhow::Error::new)?),
-        () = connector.cancelled() => {
-            if let Some(terminal) = terminal {
-                let stdin = rustix::stdio::stdin();
-                // Ignored: restoring the modes fails only if the terminal no longer exists.
-                _ = termios::tcsetattr(stdin, OptionalActions::Now, &terminal);
+impl ShellState<'_> {
+    /// Runs commands until the end of the input, or until a command leads to another server.
+    async fn run_commands(&mut self, connector: &Connector) -> Result<(), FtpError> {
+        while self.next_url.is_none() {
+            let directory = escaped(&self.directory).to_string();
+            let prompt = prompt(&connector.target().host, &directory, exit::stdout_columns());
+            let Some(line) = self.read(prompt, PromptKind::Command).await? else { break };
+            let line = CommandLine::parse(&line);
+            match line.words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+                [] => {}
+                ["quit" | "exit" | "bye", ..] => break,
+                [word, words @ ..] => match self.command(word, words, &line.rest).await {
+                    Err(FtpError::Stopped) if !connector.clear_cancellation() => {
+                        return Err(FtpError::Stopped);
+                    }
+                    Err(error) if self.input.ends_after(&error) => {
+                        report_error(&error);
+                        break;
+                    }
+                    Err(error) => print_message(&error.sentence()),
+                    // Clears an interrupt that arrived after the end of the command, so that it
+                    // does not cancel the next command.
+                    Ok(()) => _ = connector.clear_cancellation(),
+                },
             }
-            Err(FtpError::Stopped)
+            self.input.set_names(&self.names);
         }
-    }
-}
-
-fn read_line(
-    editor: &mut Reader,
-    prompt: &str,
-    prompt_kind: PromptKind,
-) -> Result<Option<String>, FtpError> {
-    match editor.readline(prompt) {
-        Ok(line) => {
-            if prompt_kind == PromptKind::Command {
-                // The history contains no passwords, because no command of the shell has a password
-                // as an argument.
-                _ = editor.add_history_entry(&line);
-            }
-            Ok(Some(line))
-        }
-        Err(ReadlineError::Interrupted) if prompt_kind == PromptKind::Answer => Ok(None),
-        Err(ReadlineError::Interrupted | ReadlineError::Signal(_)) => Ok(Some(String::new())),
-        Err(ReadlineError::Eof) => Ok(None),
-        Err(error) => Err(FtpError::Local(error.into())),
-    }
-}
-
-impl ShellState {
-    /// Reads a line; `None` at the end of the input, or if an interrupt leaves a question
-    /// unanswered.
-    async fn read(
-        &mut self,
-        prompt: &'static str,
-        prompt_kind: PromptKind,
-    ) -> Result<Option<String>, FtpError> {
-        let Some(editor) = self.editor.take() else { return Ok(None) };
-        let (editor, line) = read(self.client.connector(), editor, prompt, prompt_kind).await?;
-        self.editor = Some(editor);
-        line
-    }
-
-    /// Asks whether to process one of several files, if questions are enabled. The answer 'a' sets
-    /// `asks_about_rest` to false, so that no further question follows.
-    async fn ask(
-        &mut self,
-        action: &str,
-        name: &[u8],
-        asks_about_rest: &mut bool,
-    ) -> Result<Answer, FtpError> {
-        if !self.asks_before_each || !*asks_about_rest {
-            return Ok(Answer::Yes);
-        }
-        loop {
-            print_message(&format!(
-                "{action} '{}'? y: yes, n: no, a: yes to all, q: skip the rest",
-                escaped(name)
-            ));
-            let answer = self.read("y/n/a/q> ", PromptKind::Answer).await?;
-            return Ok(match answer.as_deref().map(str::trim) {
-                Some("y" | "yes") => Answer::Yes,
-                Some("n" | "no") => Answer::No,
-                Some("a" | "all") => {
-                    *asks_about_rest = false;
-                    Answer::Yes
-                }
-                Some("q" | "quit") | None => Answer::Quit,
-                Some(_) => continue,
-            });
-        }
+        Ok(())
     }
 
     /// Returns the remote path of a name that the user has typed.
@@ -306,6 +256,7 @@ impl ShellState {
             Group::Transfer => self.transfer_command(name, words).await,
             Group::Local => self.local_command(name, words, rest).await,
             Group::Settings => self.settings_command(name, words, rest).await,
+            Group::Session => self.session_command(name, words).await,
         };
         result.unwrap_or_else(|| {
             let usage = command.usage_text();
@@ -317,8 +268,12 @@ impl ShellState {
     async fn remote_command(&mut self, name: &str, words: &[&str]) -> Option<Result<(), FtpError>> {
         Some(match (name, words) {
             ("ls" | "dir", words) => {
-                let (flags, names) = split_flags(words, "l")?;
-                self.list(names, name == "dir" || flags.contains('l')).await
+                let (mut flags, names) = split_flags(words, "laR1")?;
+                flags.push_str(if name == "dir" { "l" } else { "" });
+                self.client.lists_hidden = flags.contains('a');
+                let result = self.list(names, &flags).await;
+                self.client.lists_hidden = false;
+                result
             }
             ("cd", [directory]) => self.change_directory(&self.remote_path(directory)).await,
             ("cdup", []) => self.change_directory(split(&self.directory.clone()).0).await,
@@ -350,25 +305,47 @@ impl ShellState {
         })
     }
 
-    async fn list(&mut self, names: &[&str], is_long: bool) -> Result<(), FtpError> {
+    async fn list(&mut self, names: &[&str], flags: &str) -> Result<(), FtpError> {
         let is_many = names.len() > 1;
         let mut listed = Vec::new();
         for name in if names.is_empty() { &[""] } else { names } {
-            let entries = entries(&mut self.client, &self.directory, name.as_bytes()).await;
+            let result = self.listing(name, flags).await;
             let unparsed = unparsed_text(&std::mem::take(&mut self.client.unparsed));
-            let entries = entries?;
-            let lines: String = entries.iter().map(|entry| line(entry, is_long)).collect();
-            let name_prefix =
-                if is_many { format!("{}:\n", escaped(name.as_bytes())) } else { String::new() };
-            print(format!("{name_prefix}{lines}").as_bytes())?;
+            let (text, entries) = result?;
+            let has_heading = is_many && !flags.contains('R');
+            let heading = if has_heading {
+                format!("{}:\n", escaped(name.as_bytes()))
+            } else {
+                String::new()
+            };
+            print(format!("{heading}{text}").as_bytes())?;
             if let Some(unparsed) = unparsed {
                 print_message(&unparsed);
             }
             listed.extend(entries);
         }
-        let to_text = |name: &[u8]| String::from_utf8(name.to_vec()).ok();
-        self.names = listed.iter().filter_map(|entry| to_text(&entry.name)).collect();
+        self.names = listed;
         Ok(())
+    }
+
+    /// Returns the text of a listing, and the listed names.
+    async fn listing(
+        &mut self,
+        name: &str,
+        flags: &str,
+    ) -> Result<(String, Vec<String>), FtpError> {
+        let is_long = flags.contains('l');
+        if flags.contains('R') {
+            let path =
+                if name.is_empty() { self.directory.clone() } else { self.remote_path(name) };
+            let root = path.strip_suffix(b"/").filter(|rest| !rest.is_empty()).unwrap_or(&path);
+            let found = self.client.list_tree(root, |_, _| true).await?;
+            return Ok((tree_text(root, &found, format_of(&self.client, is_long)), Vec::new()));
+        }
+        let entries = self.client.named_entries(&self.directory, name.as_bytes()).await?;
+        let text = listing_text(&entries, format_of(&self.client, is_long));
+        let names = entries.into_iter().filter_map(|entry| String::from_utf8(entry.name).ok());
+        Ok((text, names.collect()))
     }
 
     async fn change_directory(&mut self, directory: &[u8]) -> Result<(), FtpError> {
@@ -423,7 +400,7 @@ impl ShellState {
         if !std::io::stdin().is_terminal() {
             return Ok(true);
         }
-        let answer = self.read("remove them? y/n> ", PromptKind::Answer).await?;
+        let answer = self.read("remove them? y/n> ".to_owned(), PromptKind::Answer).await?;
         Ok(matches!(answer.as_deref().map(str::trim), Some("y" | "yes")))
     }
 

@@ -16,7 +16,7 @@ fn wrong_argument(error: &anyhow::Error) -> FtpError {
     FtpError::InvalidRequest(format!("{error:#}"))
 }
 
-impl ShellState {
+impl ShellState<'_> {
     /// Runs a command; `None` if its arguments are wrong.
     pub(super) async fn settings_command(
         &mut self,
@@ -26,6 +26,8 @@ impl ShellState {
     ) -> Option<Result<(), FtpError>> {
         Some(match (name, words) {
             ("type", [argument]) => self.set_type(argument).await,
+            ("binary", []) => self.set_type("I").await,
+            ("ascii", []) => self.set_type("A").await,
             ("mode", [argument]) => self.set(parse_mode(argument), |to, mode| to.mode = mode),
             ("stru", [argument]) => {
                 self.set(parse_structure(argument), |to, stru| to.structure = stru)
@@ -48,9 +50,8 @@ impl ShellState {
             }
             ("verbose", []) => {
                 let is_verbose = self.client.connector().toggle_verbose();
-                let text =
-                    if is_verbose { "server replies: on\n" } else { "server replies: off\n" };
-                print(text.as_bytes())
+                let state = if is_verbose { "on" } else { "off" };
+                print(format!("commands and replies: {state}\n").as_bytes())
             }
             ("site", [_, ..]) => self.quote(&format!("SITE {rest}")).await,
             ("quote", [_, ..]) => self.quote(rest).await,

@@ -1,8 +1,10 @@
 //! `get` and `put` of the shell, for one file or several files.
 
+use super::super::mirror::{MirrorOptions, run_mirror};
+use super::super::removal::check_named;
 use super::super::run_command::ProgressDisplay;
-use super::commands::split_flags;
-use super::{Answer, ShellState};
+use super::ShellState;
+use super::input::Answer;
 use crate::files::progress::print_message;
 use os::beneath::Existing;
 use protocols::ftp::LocalName;
@@ -10,20 +12,26 @@ use protocols::ftp::listing::Pattern;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use transfer::FailureClass;
 use transfer::escaped;
+use transfer::ftp::FtpClient;
 use transfer::ftp::FtpError;
 use transfer::ftp::{Destination, Download};
 use transfer::ftp::{FileOutcome, FtpOptions};
-use transfer::ftp::{RemoteEntry, is_pattern, join, split};
+use transfer::ftp::{RemoteEntry, is_pattern, join, path_in, split};
 use transfer::recorder::{Record, summary};
+use transfer::shell_line::split_flags;
 
-impl ShellState {
+impl ShellState<'_> {
     /// Runs a transfer command; `None` if its arguments are wrong.
     pub(super) async fn transfer_command(
         &mut self,
         name: &str,
         words: &[&str],
     ) -> Option<Result<(), FtpError>> {
+        if name == "mirror" {
+            return self.mirror(words).await;
+        }
         let (flags, words) = split_flags(words, "cf")?;
         let mut options = self.options;
         options.continues = flags.contains('c') || matches!(name, "reget" | "reput");
@@ -57,6 +65,42 @@ impl ShellState {
             ("mput", [_, ..]) => self.put_all(words, &options).await,
             _ => return None,
         })
+    }
+
+    /// Mirrors a directory; `None` if the arguments are wrong.
+    async fn mirror(&mut self, words: &[&str]) -> Option<Result<(), FtpError>> {
+        let (flags, names) = split_flags(words, "Rencv")?;
+        let is_incoming = !flags.contains('R');
+        let (source, target) = match names {
+            [source] => (*source, last_component(Path::new(source)).to_vec()),
+            [source, target] => (*source, target.as_bytes().to_vec()),
+            _ => return None,
+        };
+        let (remote, local) = match is_incoming {
+            true => (source.as_bytes(), target.as_slice()),
+            false => (target.as_slice(), source.as_bytes()),
+        };
+        let root =
+            if remote == b"." { self.directory.clone() } else { path_in(&self.directory, remote) };
+        let options = MirrorOptions {
+            deletes: flags.contains('e'),
+            is_dry_run: flags.contains('n'),
+            ..MirrorOptions::default()
+        };
+        if options.deletes
+            && let Err(error) = check_named(&target, "delete in the destination")
+        {
+            return Some(Err(error));
+        }
+        // Some servers accept one session per client.
+        self.client.close_session().await;
+        let connector = self.client.connector();
+        connector.progress().restart();
+        let client = FtpClient::new(connector);
+        let local = Path::new(OsStr::from_bytes(local)).to_owned();
+        let mut file_options = self.options;
+        file_options.existing = Existing::Replace;
+        Some(run_mirror(client, &root, &local, is_incoming, file_options, &options).await)
     }
 
     async fn get(
@@ -131,6 +175,7 @@ impl ShellState {
         options: &FtpOptions,
     ) -> Result<(), FtpError> {
         let mut asks_about_rest = true;
+        let mut failures = Failures::default();
         for word in words {
             let matches = self.expand(word).await?;
             let is_single_name = !is_pattern(word.as_bytes());
@@ -145,13 +190,12 @@ impl ShellState {
                 match self.ask("get", &matches.path, &mut asks_about_rest).await? {
                     Answer::Yes => {}
                     Answer::No => continue,
-                    Answer::Quit => return Ok(()),
+                    Answer::Quit => return failures.result(),
                 }
-                let result = self.get(&matches.path, directory, options).await;
-                continue_after(result)?;
+                failures.add(self.get(&matches.path, directory, options).await)?;
             }
         }
-        Ok(())
+        failures.result()
     }
 
     /// Returns the entries that a name or a pattern denotes. The name of the working directory is
@@ -201,6 +245,7 @@ impl ShellState {
 
     async fn put_all(&mut self, words: &[&str], options: &FtpOptions) -> Result<(), FtpError> {
         let mut asks_about_rest = true;
+        let mut failures = Failures::default();
         for word in words {
             for local in expand_local(word)? {
                 if local.is_dir() {
@@ -211,13 +256,12 @@ impl ShellState {
                 match self.ask("put", local.as_os_str().as_bytes(), &mut asks_about_rest).await? {
                     Answer::Yes => {}
                     Answer::No => continue,
-                    Answer::Quit => return Ok(()),
+                    Answer::Quit => return failures.result(),
                 }
-                let result = self.put_under_own_name(&local, options).await;
-                continue_after(result)?;
+                failures.add(self.put_under_own_name(&local, options).await)?;
             }
         }
-        Ok(())
+        failures.result()
     }
 }
 
@@ -225,21 +269,38 @@ fn last_component(path: &Path) -> &[u8] {
     path.file_name().unwrap_or(path.as_os_str()).as_bytes()
 }
 
-/// Prints the error of one file. An error that ends all transfers is returned.
-fn continue_after(result: Result<(), FtpError>) -> Result<(), FtpError> {
-    match result {
-        Err(error) if error.ends_all() || matches!(error, FtpError::NoConnection(_)) => Err(error),
-        Err(error) => {
-            print_message(&error.sentence());
-            Ok(())
+/// Files of several that failed.
+#[derive(Default)]
+struct Failures {
+    total: u64,
+    failed: u64,
+    class: Option<FailureClass>,
+}
+
+impl Failures {
+    /// Prints the error of one file. An error that ends all transfers is returned.
+    fn add(&mut self, result: Result<(), FtpError>) -> Result<(), FtpError> {
+        self.total += 1;
+        let Err(error) = result else { return Ok(()) };
+        if error.ends_all() || matches!(error, FtpError::NoConnection(_)) {
+            return Err(error);
         }
-        Ok(()) => Ok(()),
+        print_message(&error.sentence());
+        self.failed += 1;
+        self.class.get_or_insert(error.failure());
+        Ok(())
+    }
+
+    fn result(self) -> Result<(), FtpError> {
+        let Some(class) = self.class else { return Ok(()) };
+        let sentence = format!("{} of {} files failed", self.failed, self.total);
+        Err(FtpError::Several { sentence, class })
     }
 }
 
 /// Returns the local files that a name or a pattern denotes. Only the last component may be a
 /// pattern.
-fn expand_local(word: &str) -> Result<Vec<PathBuf>, FtpError> {
+pub(super) fn expand_local(word: &str) -> Result<Vec<PathBuf>, FtpError> {
     let path = Path::new(word);
     let Some(pattern) = Pattern::parse(last_component(path)) else {
         return Ok(vec![path.to_owned()]);
@@ -269,5 +330,6 @@ fn print_outcome(done: &str, path: &[u8], outcome: FileOutcome, record: &Record)
             print_message(&format!("{done} '{escaped}': {}", summary(&record.transfer)));
         }
         FileOutcome::AlreadyComplete => print_message(&format!("'{escaped}' is already complete")),
+        FileOutcome::Kept => print_message(&format!("'{escaped}' exists and was kept")),
     }
 }

@@ -1,0 +1,49 @@
+//! Signals that end a command: SIGINT, SIGTERM and SIGHUP.
+//!
+//! A shell reports a process that a signal has ended as 128 plus the number of the signal. A command
+//! that handles the signal, such as a download that saves its partial file, exits with that code too.
+
+use std::io;
+use std::sync::atomic::{AtomicI32, Ordering};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Number of the first signal that was received; 0 if none was received.
+static FIRST: AtomicI32 = AtomicI32::new(0);
+
+/// Receiver of the signals that end a command.
+#[derive(Debug)]
+pub struct TerminationSignals([(SignalKind, Signal); 3]);
+
+impl TerminationSignals {
+    /// Starts to receive the signals. From this call on, they no longer end the process.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a signal cannot be handled.
+    pub fn new() -> io::Result<Self> {
+        let receiver = |kind| Ok::<_, io::Error>((kind, signal(kind)?));
+        let [interrupt, terminate, hang_up] =
+            [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(receiver);
+        Ok(Self([interrupt?, terminate?, hang_up?]))
+    }
+
+    /// Waits for the next signal. Cancel safe.
+    pub async fn recv(&mut self) -> SignalKind {
+        let Self([(interrupt, first), (terminate, second), (hang_up, third)]) = self;
+        let kind = tokio::select! {
+            _ = first.recv() => *interrupt,
+            _ = second.recv() => *terminate,
+            _ = third.recv() => *hang_up,
+        };
+        // Failure means that a signal was received before.
+        _ = FIRST.compare_exchange(0, kind.as_raw_value(), Ordering::Relaxed, Ordering::Relaxed);
+        kind
+    }
+}
+
+/// Returns the exit code of a command that a signal has ended: 130 for SIGINT, 143 for SIGTERM, 129
+/// for SIGHUP; `None` if no signal was received.
+pub fn exit_code() -> Option<u8> {
+    let number = u8::try_from(FIRST.load(Ordering::Relaxed)).ok().filter(|number| *number > 0);
+    number?.checked_add(128)
+}
