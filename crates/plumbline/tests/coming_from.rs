@@ -200,7 +200,7 @@ fn every_command_of_the_page_prints_what_the_page_says() {
     in_configured_network(&[&["link", "set", "lo", "up"]], || {
         let servers = Servers::start();
         let rows = rows();
-        assert!(rows.len() >= 59, "{}", rows.len());
+        assert!(rows.len() >= 60, "{}", rows.len());
         let mut failures = Vec::new();
         for row in &rows {
             let check = AssertUnwindSafe(|| servers.check(row));
