@@ -5,9 +5,9 @@
 # It also runs the server of the OCI image in the file system of the image.
 #
 # The root is made by debootstrap and kept in target/package/root.tar. The commands run in mount,
-# process and network namespaces of their own, so that nothing of this machine changes. The new root
-# has no systemd that runs: the units are verified by systemd-analyze, and the test runs the command
-# of the unit as the user of the unit.
+# process and network namespaces of their own, so that nothing of this machine changes. The first steps
+# run without systemd, with the command of the unit as the user of the unit (package-steps.sh). Then a
+# systemd in namespaces runs the units (package-systemd.sh).
 set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
@@ -100,6 +100,60 @@ ip link set lo up
 exec env -i HOME=/root TERM=dumb LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
     PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin sh -eu /steps.sh
 ' sh "$new"
+
+# Boots systemd in the root, in namespaces of its own. A service runs the steps and ends systemd.
+boot='
+new=$1
+mount --bind "$new" "$new"
+mount -t proc proc "$new/proc"
+mount --rbind /sys "$new/sys"
+mount -t tmpfs tmpfs "$new/dev"
+for node in null zero full random urandom tty; do
+    touch "$new/dev/$node"
+    mount --bind "/dev/$node" "$new/dev/$node"
+done
+mkdir "$new/dev/pts" "$new/dev/shm"
+mount -t devpts devpts "$new/dev/pts"
+ln -s /proc/self/fd "$new/dev/fd"
+mount -t tmpfs tmpfs "$new/run"
+mount -t tmpfs tmpfs "$new/tmp"
+ip link set lo up
+cd "$new"
+mkdir -p .old
+pivot_root . .old
+umount -l /.old
+rmdir /.old
+exec env -i container=unshare PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd \
+    --unit=multi-user.target --log-target=null
+'
+test_systemd() {
+    rm -rf --one-file-system "$new"
+    mkdir -p "$new"
+    tar -C "$new" -xf "$out/root.tar"
+    cp "$package" "$new/package.deb"
+    cp "$root/xtask/package-systemd.sh" "$new/steps.sh"
+    chroot "$new" env LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive dpkg -i /package.deb >/dev/null
+    cat >"$new/etc/systemd/system/steps.service" <<'UNIT'
+[Service]
+Type=oneshot
+ExecStart=/bin/sh -eu /steps.sh
+StandardOutput=file:/result
+StandardError=file:/result
+ExecStopPost=/bin/systemctl exit
+UNIT
+    mkdir -p "$new/etc/systemd/system/multi-user.target.wants"
+    ln -s ../steps.service "$new/etc/systemd/system/multi-user.target.wants"
+    timeout --kill-after 5 120 unshare --mount --propagation private --pid --fork --kill-child --net \
+        --ipc --uts --cgroup sh -ec "$boot" sh "$new" >"$out/boot.txt" 2>&1 || :
+    if [ ! -s "$new/result" ]; then
+        say "not configured: systemd does not run in a namespace here; see $out/boot.txt"
+        return 0
+    fi
+    cat "$new/result"
+    [ "$(tail -n 1 "$new/result")" = PASSED ] || stop 1 'the units do not work under systemd'
+}
+say '== systemd'
+test_systemd
 
 # Runs the server of the image in the file system of the image, as its user, in a new network.
 test_image() {

@@ -1,0 +1,66 @@
+# The steps of `./x package test` under systemd; a service in the new root runs this file.
+#
+# Each step ends the script if it fails. The result is the last line of the output.
+
+fail() {
+    echo "FAILED: $*"
+    journalctl -u plumb-serve --no-pager -o cat | tail -n 20
+    exit 1
+}
+
+config=/etc/plumb/serve.toml
+dropin=/run/systemd/system/plumb-serve.service.d
+mkdir -p "$dropin"
+# In a namespace, systemd may be unable to make devices.
+printf '[Service]\nType=oneshot\nExecStart=/bin/true\nPrivateDevices=yes\n' \
+    >/run/systemd/system/probe.service
+systemctl daemon-reload
+if ! systemctl start probe.service; then
+    echo 'PrivateDevices=yes is not tested: this namespace cannot make devices'
+    printf '[Service]\nPrivateDevices=no\n' >"$dropin/devices.conf"
+    systemctl daemon-reload
+fi
+
+echo '== start, with the hardening of the unit'
+# The unit is of Type=notify: systemctl waits for READY=1.
+systemctl start plumb-serve.service || fail 'the unit does not start'
+echo 'a served file' >/var/lib/plumb/ftp/file
+[ "$(curl -s ftp://127.0.0.1/file)" = 'a served file' ] || fail 'FTP'
+[ "$(curl -sk --ssl-reqd ftp://127.0.0.1/file)" = 'a served file' ] || fail 'FTP in TLS'
+[ -e /var/lib/plumb/transfers ] || fail 'no records in the state directory'
+
+echo '== reload'
+sed -i '0,/^#greeting = .*/s//greeting = "reloaded"/' "$config"
+systemctl reload plumb-serve.service || fail 'the reload fails'
+for _ in $(seq 50); do
+    if journalctl -u plumb-serve --no-pager -o cat | grep -q '^configuration reloaded$'; then break; fi
+    sleep 0.1
+done
+printf 'QUIT\r\n' | curl -s telnet://127.0.0.1:21 | grep -q reloaded || fail 'the reload changes nothing'
+cp "$config" /run/saved.toml
+echo 'nonsense = 1' >>"$config"
+! systemctl reload plumb-serve.service 2>/dev/null || fail 'an invalid configuration is reloaded'
+cp /run/saved.toml "$config"
+[ "$(systemctl is-active plumb-serve.service)" = active ] || fail 'an invalid reload stops the server'
+
+echo '== journal'
+# The level and no time, because the journal has both.
+journalctl -u plumb-serve -p notice --no-pager -o cat | grep -q '^serving FTP at 127.0.0.1:21' ||
+    fail 'no line of the level notice'
+! journalctl -u plumb-serve -p notice --no-pager -o cat | grep -q 'logged in as' ||
+    fail 'a login has the level notice'
+
+echo '== stop'
+systemctl stop plumb-serve.service
+[ "$(systemctl show -p Result --value plumb-serve.service)" = success ] || fail 'the stop fails'
+
+echo '== socket activation, without capabilities'
+printf '[Service]\nAmbientCapabilities=\nCapabilityBoundingSet=\n' >"$dropin/capabilities.conf"
+systemctl daemon-reload
+systemctl start plumb-serve.socket || fail 'the socket unit does not start'
+[ "$(systemctl is-active plumb-serve.service)" = inactive ] || fail 'the service runs already'
+[ "$(curl -s ftp://127.0.0.1/file)" = 'a served file' ] || fail 'FTP by socket activation'
+pid=$(systemctl show -p MainPID --value plumb-serve.service)
+grep -q '^CapEff:[[:space:]]*0*$' "/proc/$pid/status" || fail 'the server has capabilities'
+systemctl stop plumb-serve.socket plumb-serve.service
+echo PASSED
