@@ -68,6 +68,7 @@ struct Servers {
     names: Names,
     line: String,
     _programs: Vec<ServeProcess>,
+    _files: ftp_harness::Server,
 }
 
 impl Servers {
@@ -107,8 +108,25 @@ impl Servers {
             ]),
             ServeProcess::start_with(&["--console", &served_line, "--listen", "127.0.0.1:2217"]),
         ];
+        let root = directories.remote_path("").display().to_string();
+        let ftp_users = directories.users_file(&format!("root = {root:?}\nrights = \"writable\""));
+        let files = ftp_harness::Server::start(
+            &directories,
+            &[
+                "--writable",
+                "--ftp-listen",
+                "127.0.0.1:21",
+                "--ftp-listen",
+                "[::1]:21",
+                "--tftp",
+                "--tftp-listen",
+                "127.0.0.1:69",
+                "--ftp-users",
+                &ftp_users,
+            ],
+        );
         let names = Names::new("coming-from", HOSTS, "");
-        Self { directories, names, line, _programs: programs }
+        Self { directories, names, line, _programs: programs, _files: files }
     }
 
     /// Runs the command of a row, and checks its exit code and its output.
@@ -174,6 +192,12 @@ fn write_files(directories: &TestDirectories, line: &str) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     };
+    for directory in ["pub/tree", "incoming"] {
+        fs::create_dir_all(directories.remote_path(directory)).unwrap();
+    }
+    for (name, len) in [("pub/README", 13), ("pub/image.iso", 300_000), ("pub/tree/a", 5)] {
+        fs::write(directories.remote_path(name), ftp_harness::pattern(len)).unwrap();
+    }
     let router = "[host.router]\ntarget = \"telnet://host:2217\"\n";
     write(".config/plumb/config.toml", router);
     write("commands", "send \"echo \\$((6*7))\\r\"\nexpect /42/\nexit 0\n");
