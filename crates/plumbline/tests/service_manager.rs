@@ -2,6 +2,8 @@
 //!
 //! The tests take the part of systemd on loopback, so that they need neither root nor a namespace.
 
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
+
 use os::process::Program;
 use rustix::process::Signal;
 use std::fs;
