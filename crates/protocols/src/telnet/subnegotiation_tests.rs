@@ -363,3 +363,13 @@ fn compression_is_announced_once_for_each_agreement() {
         }
     }
 }
+
+#[test]
+fn compression_may_start_before_the_request_to_end_it_arrives() {
+    let mut user = Receiver::User.end();
+    user.ask(Side::Remote, OptionCode::COMPRESS2, true).unwrap();
+    user.ask(Side::Remote, OptionCode::COMPRESS2, false).unwrap();
+    user.receive(&[IAC, Verb::Will.code(), OptionCode::COMPRESS2.0]);
+    let events = user.receive(&subnegotiation(OptionCode::COMPRESS2, b""));
+    assert_eq!(events, [OwnedEvent::Other(Event::CompressionStarted)]);
+}
