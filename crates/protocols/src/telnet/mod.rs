@@ -52,6 +52,8 @@ mod option_tests;
 #[cfg(test)]
 mod requirements;
 #[cfg(test)]
+mod subnegotiation_tests;
+#[cfg(test)]
 mod telnet_attacks;
 #[cfg(test)]
 mod tests;

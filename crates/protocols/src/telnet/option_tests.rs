@@ -614,10 +614,17 @@ fn the_inspector_records_sent_commands_and_timing_marks() {
     user.command(Command::AreYouThere);
     user.telnet.urgent_command(Command::InterruptProcess, &mut user.context.cx());
     user.ask(Side::Remote, OptionCode::TIMING_MARK, true).unwrap();
+    user.receive(&[IAC, 252, 6]);
     let records = core::iter::from_fn(|| user.telnet.take_record());
     let lines: Vec<_> = records.map(|record| record.to_string()).collect();
-    assert_eq!(lines[..3], ["sent AYT", "sent IP", "sent DM"]);
-    assert!(lines[3].starts_with("sent DO TIMING-MARK"), "{lines:?}");
+    let expected = [
+        "sent AYT",
+        "sent IP",
+        "sent DM",
+        "sent DO TIMING-MARK (him: NO, asked by us)",
+        "received WONT TIMING-MARK (him: NO, asked by us)",
+    ];
+    assert_eq!(lines, expected);
 }
 
 /// Fills the output queue of an end without space for data until `free_bytes` are left.

@@ -169,11 +169,11 @@ impl Output {
                 None => find(IAC, rest).unwrap_or(rest.len()),
             };
             let mut fitting_len = plain_len.min(self.room());
-            if fitting_len < plain_len
-                && rest.get(fitting_len) == Some(&LF)
+            if rest.get(fitting_len) == Some(&LF)
                 && rest.get(fitting_len.wrapping_sub(1)) == Some(&CR)
             {
-                // CR LF is accepted completely or not at all.
+                // The plain bytes never end within CR LF, so there is no space for the LF. CR LF is
+                // accepted completely or not at all.
                 fitting_len -= 1;
             }
             self.bytes.extend_from_slice(rest.get(..fitting_len).unwrap_or_default());
@@ -293,6 +293,25 @@ mod tests {
         assert_eq!(queue(b"abc\r\nx"), (3, b"abc".to_vec(), 3));
         assert_eq!(queue(b"ab\r\nx"), (4, b"ab\r\n".to_vec(), 4));
         assert_eq!(queue(b"abcdefg"), (4, b"abcd".to_vec(), 4));
+    }
+
+    #[test]
+    fn the_cr_of_a_line_end_that_does_not_fit_is_not_queued_as_a_line_end() {
+        for end_of_line in [None, Some(EndOfLine::Lf), Some(EndOfLine::CrNul)] {
+            let mut output = Output::new(4);
+            assert_eq!(output.put_data(b"abc\r\nx", end_of_line), 3);
+            assert_eq!((output.queued(), output.data_position()), (&b"abc"[..], 3));
+        }
+    }
+
+    #[test]
+    fn accepted_bytes_are_removed_once_they_are_more_than_half_of_the_buffer() {
+        let mut output = Output::new(100);
+        output.put_data(b"0123456789", None);
+        output.sent(5);
+        assert_eq!((output.bytes.len(), output.queued()), (10, &b"56789"[..]));
+        output.sent(1);
+        assert_eq!((output.bytes.len(), output.queued()), (4, &b"6789"[..]));
     }
 
     #[test]

@@ -658,6 +658,13 @@ fn a_server_answers_abort_output_by_synch() {
 }
 
 #[test]
+fn a_user_does_not_answer_abort_output() {
+    let mut end = End::user();
+    assert_eq!(end.receive(b"\xff\xf5"), [command(Command::AbortOutput)]);
+    assert_eq!((end.telnet.urgent_mark(), end.output()), (None, vec![]));
+}
+
+#[test]
 fn the_state_of_an_option_is_displayed_as_in_rfc_1143() {
     let displayed = [OptionCode::BINARY, OptionCode::ECHO, OptionCode::NAWS];
     let mut end = End::user();
@@ -710,4 +717,13 @@ fn the_data_after_the_urgent_data_is_discarded_up_to_the_limit_in_any_number_of_
     end.telnet.urgent_ended();
     assert_eq!(end.receive(&[b'x'; synch::TAIL_LIMIT - 1]), []);
     assert_eq!(end.receive(b"yz"), [data(b"z")]);
+}
+
+#[test]
+fn discarding_ends_with_the_last_byte_of_the_limit() {
+    let mut end = End::user();
+    end.telnet.urgent();
+    end.telnet.urgent_ended();
+    assert_eq!(end.receive(&[b'x'; synch::TAIL_LIMIT]), []);
+    assert!(!end.telnet.is_discarding());
 }

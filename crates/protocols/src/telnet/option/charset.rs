@@ -271,4 +271,47 @@ mod tests {
         assert_eq!(receive(&mut user, b"\x02KOI8-R"), None);
         assert_eq!(user.request(), None);
     }
+    #[test]
+    fn only_graphic_names_of_at_most_the_maximum_length_are_requested_and_parsed() {
+        let longest = "A".repeat(NAME_MAX_BYTES);
+        let invalid_names = ["", "A B", "A\n", "\u{e9}", &(longest.clone() + "A")];
+        let names = [&invalid_names[..], &[&longest]].concat();
+        let content = [b"\x01;", names.join(";").as_bytes()].concat();
+        let expected = Message::Request(Vec::from([longest.clone().into_bytes()]));
+        assert_eq!(Message::parse(&content), Some(expected));
+        let supported: Vec<_> =
+            [&names[..], &["A;B"]].concat().into_iter().map(String::from).collect();
+        let content = Charsets::new(&supported, false).request();
+        assert_eq!(content, Some([b"\x01;", longest.as_bytes()].concat()));
+    }
+
+    #[test]
+    fn at_most_the_maximum_number_of_names_is_requested_and_parsed() {
+        let names: Vec<_> = (0..=NAMES_MAX).map(|n| n.to_string()).collect();
+        let parsed = |content: &[u8]| match Message::parse(content) {
+            Some(Message::Request(names)) => names.len(),
+            other => panic!("{other:?} is no request"),
+        };
+        assert_eq!(parsed(&Charsets::new(&names, false).request().unwrap()), NAMES_MAX);
+        assert_eq!(parsed(&[b"\x01;", names.join(";").as_bytes()].concat()), NAMES_MAX);
+    }
+
+    #[test]
+    fn messages_are_displayed_with_their_names() {
+        let shown = |content: &[u8]| Message::parse(content).map(|message| message.to_string());
+        let text = [&b"\x01;UTF-8;CP437"[..], b"\x02UTF-8\x1b", b"\x03", b"\x04\x01", b"\x05"]
+            .map(|content| shown(content).unwrap());
+        let expected = [
+            "REQUEST UTF-8 CP437",
+            "ACCEPTED UTF-8\\x1b",
+            "REJECTED",
+            "TTABLE-IS",
+            "an answer about TTABLE",
+        ];
+        assert_eq!(text, expected);
+        assert_eq!(
+            [&[7][..], &[8], &[]].map(|content| shown(content).is_some()),
+            [true, false, false]
+        );
+    }
 }

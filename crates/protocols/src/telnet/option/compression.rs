@@ -59,8 +59,8 @@ pub(in crate::telnet) struct Compression {
     is_user: bool,
     /// The option with which the local end compresses its output.
     output_option: Option<OptionCode>,
-    /// Whether the peer may still announce the start of compression.
-    awaits_start: bool,
+    /// Whether the peer has announced the start of compression under the present agreement.
+    peer_has_started: bool,
 }
 
 impl Compression {
@@ -73,17 +73,14 @@ impl Compression {
 
 impl Handler for Compression {
     fn from_settings(settings: Settings<'_>) -> Self {
-        Self { is_user: settings.is_user(), output_option: None, awaits_start: false }
+        Self { is_user: settings.is_user(), output_option: None, peer_has_started: false }
     }
 
     fn on_enabled(&mut self, side: Side, context: &mut Context<'_, '_>) {
         let option = context.row.option;
-        if !Self::is_for_output(option, side) {
-            self.awaits_start = true;
-            return;
-        }
         // The output can be compressed only once. The announcement of the start has no content.
-        if !context.output.will_be_compressed()
+        if Self::is_for_output(option, side)
+            && !context.output.will_be_compressed()
             && context.send(&[])
             && context.output.put_compression_boundary()
         {
@@ -94,7 +91,7 @@ impl Handler for Compression {
     fn on_disabled(&mut self, side: Side, context: &mut Context<'_, '_>) {
         let option = context.row.option;
         if !Self::is_for_output(option, side) {
-            self.awaits_start = false;
+            self.peer_has_started = false;
         } else if self.output_option == Some(option) {
             self.output_option = None;
             if !context.output.put_compression_boundary() {
@@ -105,12 +102,12 @@ impl Handler for Compression {
 
     fn receive(&mut self, content: &[u8], context: &mut Context<'_, '_>) -> Received {
         let row = context.row;
-        // The peer may still start an announced compressed stream after the local end has requested
-        // the end of compression.
+        // The peer may start a compressed stream, which it has agreed to, after the local end has
+        // requested the end of compression.
         let is_enabled = row.is_enabled(Side::Remote) || row.is_enabled(Side::Local);
         let is_peers_option = (row.option == OptionCode::COMPRESS2) == self.is_user;
         let is_valid = content.is_empty() && is_enabled && is_peers_option;
-        if !is_valid || !core::mem::take(&mut self.awaits_start) {
+        if !is_valid || core::mem::replace(&mut self.peer_has_started, true) {
             return Err(Invalid);
         }
         Ok(Some(Event::CompressionStarted))

@@ -409,6 +409,48 @@ mod tests {
     }
 
     #[test]
+    fn each_marker_in_a_name_without_a_value_is_escaped() {
+        let content = OfferedVariables::new(&[]).answer(&[request_for("\0a\x01b\x02c\x03")]);
+        assert_eq!(content, b"\0\x03\x02\0a\x02\x01b\x02\x02c\x02\x03");
+    }
+
+    #[test]
+    fn a_value_without_a_variable_and_a_second_value_are_invalid() {
+        assert_eq!(Message::parse(&[IS, VALUE, b'x']), None);
+        assert_eq!(Message::parse(&[IS, VAR, b'A', VALUE, b'x', VALUE, b'y']), None);
+        assert_eq!(Message::parse(&[SEND, VALUE, b'x']), None);
+        assert_eq!(Message::parse(&[SEND, b'x']), None);
+        assert_eq!(Message::parse(&[IS, VAR, b'A', ESC]), None);
+        assert_eq!(Message::parse(&[3, VAR]), None);
+    }
+
+    #[test]
+    fn messages_are_displayed_with_their_names() {
+        let shown = |content: &[u8]| Message::parse(content).unwrap().to_string();
+        assert_eq!(shown(b"\x01\0USER\x03LANG\0\x03"), "SEND USER LANG VAR USERVAR");
+        assert_eq!(shown(b"\0\0USER\x03LANG\x01C\n"), r#"IS USER LANG="C\n""#);
+        assert_eq!(shown(b"\x02\x03LANG\x01"), r#"INFO LANG="""#);
+    }
+
+    #[test]
+    fn a_variable_is_accepted_only_with_a_valid_value() {
+        let names = RequestedNames::new(&["LANG".into()]);
+        let longest = alloc::vec![b'v'; VALUE_MAX_BYTES];
+        let accepted_count = |value: Option<&[u8]>| {
+            let value = value.map(<[u8]>::to_vec);
+            let (accepted, refused_count) =
+                names.filter_requested(alloc::vec![Variable { name: b"LANG".to_vec(), value }]);
+            assert_eq!(accepted.len() + refused_count, 1);
+            accepted.len()
+        };
+        assert_eq!(accepted_count(None), 1);
+        assert_eq!(accepted_count(Some(&longest)), 1);
+        assert_eq!(accepted_count(Some(&[&longest[..], b"v"].concat())), 0);
+        assert_eq!(accepted_count(Some(b"a\x1b")), 0);
+        assert_eq!(accepted_count(Some(b"\xff")), 0);
+    }
+
+    #[test]
     fn an_answer_has_a_limit_for_any_request() {
         let wanted: Vec<_> = (0..500).map(|n| request_for(&format!("{n:050}"))).collect();
         assert!(OfferedVariables::new(&[]).answer(&wanted).len() <= IS_MAX_BYTES);

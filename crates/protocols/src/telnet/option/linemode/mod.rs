@@ -345,6 +345,72 @@ mod tests {
     }
 
     #[test]
+    fn a_forward_mask_longer_than_all_characters_is_invalid() {
+        let request = [&[Verb::Do.code(), FORWARDMASK][..], &[0; MASK_BYTES]].concat();
+        assert!(Message::parse(&request).is_some());
+        assert_eq!(Message::parse(&[request, Vec::from([0])].concat()), None);
+    }
+
+    #[test]
+    fn only_a_request_for_a_forward_mask_has_a_mask() {
+        for verb in [Verb::Will, Verb::Wont, Verb::Dont] {
+            assert!(Message::parse(&[verb.code(), FORWARDMASK]).is_some());
+            assert_eq!(Message::parse(&[verb.code(), FORWARDMASK, 1]), None);
+        }
+        assert_eq!(Message::parse(&[250, FORWARDMASK]), None);
+    }
+
+    #[test]
+    fn each_end_processes_only_the_forward_mask_messages_of_the_other_role() {
+        let verbs = [Verb::Do, Verb::Dont, Verb::Will, Verb::Wont];
+        let mut server = Linemode::new(false);
+        let events = verbs.map(|verb| receive(&mut server, &[verb.code(), FORWARDMASK]));
+        let event = |event| Some((Vec::new(), Some(Event::Linemode(event))));
+        let expected = [
+            None,
+            None,
+            event(LinemodeEvent::ForwardMask),
+            event(LinemodeEvent::ForwardMaskRefused),
+        ];
+        assert_eq!(events, expected);
+        let mut user = Linemode::new(true);
+        let is_processed =
+            verbs.map(|verb| receive(&mut user, &[verb.code(), FORWARDMASK]).is_some());
+        assert_eq!(is_processed, [true, true, false, false]);
+        // No mask is left to remove.
+        assert_eq!(receive(&mut user, &[Verb::Dont.code(), FORWARDMASK]), None);
+    }
+
+    #[test]
+    fn pending_input_is_also_forwarded_at_the_two_forward_characters() {
+        for function in [SlcFunction::FORW1, SlcFunction::FORW2] {
+            let mut user = Linemode::new(true);
+            user.ask_character(function, SpecialCharacter::variable(b';'));
+            assert!((0..=255).filter(|character| user.forwards(*character)).eq([b';']));
+        }
+    }
+
+    #[test]
+    fn each_signal_character_has_its_command() {
+        let mut user = Linemode::new(true);
+        receive(&mut user, &[MODE, LinemodeMode::TRAP_SIGNALS.0]).unwrap();
+        let signals = [
+            (SlcFunction::SYNCH, Command::DataMark),
+            (SlcFunction::BRK, Command::Break),
+            (SlcFunction::IP, Command::InterruptProcess),
+            (SlcFunction::AO, Command::AbortOutput),
+            (SlcFunction::AYT, Command::AreYouThere),
+            (SlcFunction::ABORT, Command::Abort),
+            (SlcFunction::EOF, Command::EndOfFile),
+            (SlcFunction::SUSP, Command::Suspend),
+        ];
+        for (character, (function, command)) in (b'a'..).zip(signals) {
+            user.ask_character(function, SpecialCharacter::variable(character));
+            assert_eq!(user.signal(character), Some(command));
+        }
+    }
+
+    #[test]
     fn messages_are_displayed_with_their_names() {
         let shown = |content: &[u8]| alloc::format!("{}", Message::parse(content).unwrap());
         assert_eq!(shown(&[Verb::Wont.code(), FORWARDMASK]), "WONT FORWARDMASK");
