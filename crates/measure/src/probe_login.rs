@@ -118,6 +118,10 @@ impl LoginProbe {
             Stage::Prompt(wait) => {
                 let (prompt, at) = wait.poll(&self.console, &self.parameters.prompts, cx.now)?;
                 let has_data = self.console.data_at().is_some();
+                if !has_data {
+                    // An echo is the only sign of a host that prints nothing without input.
+                    self.parameters.keys = self.parameters.keys.max(1);
+                }
                 if !self.is_serial_line && (prompt != Prompt::Silence || has_data) {
                     self.result.usable_at = Some(at);
                 }
@@ -354,6 +358,12 @@ mod tests {
         });
         let accuracy = result.accuracy.unwrap();
         assert!(accuracy.bytes_wrong > 0 && accuracy.bytes_wrong == accuracy.bits_wrong);
+    }
+
+    #[test]
+    fn a_host_that_prints_no_prompt_is_usable_if_it_echoes() {
+        assert!(run_probe(0, echoed).usable_at.is_some());
+        assert!(run_probe(0, |_| Vec::new()).usable_at.is_none());
     }
 
     #[test]

@@ -45,6 +45,7 @@ pub(crate) fn empty_record(target: String, via: String, started_at: SystemTime) 
         predictions: Vec::new(),
         causes: Vec::new(),
         verdict: String::new(),
+        failure: None,
     }
 }
 
@@ -131,7 +132,7 @@ fn phases(findings: &SessionResults, circumstances: &Circumstances) -> Phases {
             Prompt::Shell => PromptKind::Shell,
             Prompt::Silence => PromptKind::Silence,
         }),
-        login_ns: None,
+        login_ns: findings.login.map(nanos),
     }
 }
 

@@ -126,9 +126,11 @@ impl Series<'_> {
             record.tries = tries;
             let accuracy = measured.as_ref().and_then(|results| results.accuracy);
             record.measures = Some(Measures::of(&record, every_ns, accuracy));
-            if let Some(sentence) = unavailable(&record.tries).filter(|_| measured.is_some()) {
-                record.verdict = format!("{sentence} {}", record.verdict);
+            let failed_tries = unavailable(&record.tries);
+            if let Some(clause) = failed_tries.as_ref().filter(|_| measured.is_some()) {
+                record.verdict = format!("{clause}. {}", record.verdict);
             }
+            record.failure = measured.as_ref().and_then(failure).or(failed_tries);
         }
         let last_failure = last_failure.filter(|_| measured.is_none());
         SeriesResult { last_failure, measured, record }
@@ -197,7 +199,14 @@ impl Series<'_> {
     }
 }
 
-/// Returns a sentence about the failed tries, if any.
+/// Returns the reason why a measurement is incomplete or has no result.
+fn failure(results: &TryResults) -> Option<String> {
+    let is_failed = results.is_incomplete || !results.has_measured;
+    let reason = results.notes.last().cloned();
+    is_failed.then(|| reason.unwrap_or_else(|| "the measurement is incomplete".to_owned()))
+}
+
+/// Returns a clause about the failed tries, if any.
 fn unavailable(tries: &[Attempt]) -> Option<String> {
     let failed_tries = tries.iter().filter(|attempt| attempt.outcome != AttemptOutcome::Ok);
     let count = failed_tries.clone().count();
@@ -206,7 +215,7 @@ fn unavailable(tries: &[Attempt]) -> Option<String> {
         .next_back()
         .unwrap_or("unknown");
     let last = last.trim_end_matches('.');
-    (count > 0).then(|| format!("{count} of {} tries failed; the last error: {last}.", tries.len()))
+    (count > 0).then(|| format!("{count} of {} tries failed; the last error: {last}", tries.len()))
 }
 
 fn saturating_multiple(interval: Duration, times: u64) -> Duration {

@@ -9,6 +9,7 @@
 pub mod accuracy;
 pub mod aggregate;
 pub mod arrivals;
+pub mod assessment;
 pub mod calendar;
 pub mod escape;
 pub mod format;

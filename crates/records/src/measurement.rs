@@ -71,6 +71,9 @@ pub struct Measurement {
     pub causes: Vec<NamedCause>,
     /// One sentence: the limiting factor of the target, and the best possible value.
     pub verdict: String,
+    /// Reason why the target could not be used, or not for the whole measurement, as a clause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
 }
 
 /// One cause of the user's waiting time, in machine-readable form.
@@ -91,6 +94,14 @@ pub struct NamedCause {
     pub gain_ns: u64,
     /// The cause in sentences, with evidence and a remedy.
     pub sentence: String,
+}
+
+impl NamedCause {
+    /// Returns the remedy, the last of the sentences; `None` if there is only one.
+    #[must_use]
+    pub fn remedy(&self) -> Option<&str> {
+        self.sentence.rsplit_once(". ").map(|(_, last)| last)
+    }
 }
 
 impl From<&Cause> for NamedCause {
@@ -136,7 +147,8 @@ pub struct Phases {
     pub login_prompt_ns: Option<u64>,
     /// Kind of the server's first prompt.
     pub prompt: Option<PromptKind>,
-    /// Time of the login at a file server, including the greeting, ns.
+    /// Time of the login, ns: at a file server including the greeting, else from the last answer to
+    /// a prompt until the shell's prompt.
     pub login_ns: Option<u64>,
 }
 

@@ -2,6 +2,7 @@
 
 mod measures;
 mod predictions;
+mod short;
 mod transfers;
 
 use crate::bar_chart::{self, Style};
@@ -19,7 +20,10 @@ use records::measurement::{Measurement, NamedCause, PromptKind, Recording, Scree
 use records::running::Running;
 use records::verdict::{CauseKind, Operation};
 
-/// Returns `measured` as text for a terminal, with the verdict first.
+pub use short::short;
+
+/// Returns all of `measured` except the measures of RFC 573 as text for a terminal, with the
+/// verdict first.
 #[must_use]
 pub fn text(measured: &Measurement, style: Style) -> String {
     let width = style.columns();
@@ -33,7 +37,7 @@ pub fn text(measured: &Measurement, style: Style) -> String {
     push_text(&measured.verdict);
     push_text("");
     push_text(&subject(measured));
-    for (title, table, split) in tables(measured) {
+    for (title, table, split) in tables(measured, false) {
         let title = wrap(&title, width).join("\n");
         out.push_str(&format!("\n{title}\n{}", style.in_charset(&table.render(width))));
         let Some(split) = split else { continue };
@@ -45,6 +49,16 @@ pub fn text(measured: &Measurement, style: Style) -> String {
     out
 }
 
+/// Returns the six measures of RFC 573 as text for a terminal; empty if `measured` has none.
+#[must_use]
+pub fn rfc573(measured: &Measurement, style: Style) -> String {
+    let Some(measures) = &measured.measures else { return String::new() };
+    let table = measures::measures(measures, measured).render(style.columns());
+    format!("{RFC_573_TITLE}\n{}", style.in_charset(&table))
+}
+
+const RFC_573_TITLE: &str = "The six measures of RFC 573";
+
 /// A table with its title, and the time split that is drawn below the table.
 type Titled = (String, Table, Option<Split>);
 
@@ -55,15 +69,15 @@ struct Split {
     error: Option<String>,
 }
 
-/// Returns all tables of the measurement, in display order.
-fn tables(measured: &Measurement) -> Vec<Titled> {
+/// Returns the tables of the measurement, in display order.
+fn tables(measured: &Measurement, has_rfc573: bool) -> Vec<Titled> {
     let mut all: Vec<Titled> = Vec::new();
     let mut add = |title: &str, table: Table| all.push((title.to_owned(), table, None));
     if !measured.causes.is_empty() {
         add("Causes, most expensive first", causes(&measured.causes));
     }
-    if let Some(measures) = &measured.measures {
-        add("The six measures of RFC 573", measures::measures(measures, measured));
+    if let Some(measures) = measured.measures.as_ref().filter(|_| has_rfc573) {
+        add(RFC_573_TITLE, measures::measures(measures, measured));
     }
     if measured.tries.len() > 1 {
         add("Tries", measures::tries(&measured.tries));
@@ -130,7 +144,7 @@ pub fn report(measured: &Measurement) -> Report {
         sections.push(Section::Layers(stack));
     }
     sections.extend(charts(measured).into_iter().map(|plot| Section::Plot(Box::new(plot))));
-    for (title, table, split) in tables(measured) {
+    for (title, table, split) in tables(measured, true) {
         sections.push(Section::Table { title, table });
         let Some(split) = split else { continue };
         sections.extend(split.error.map(Section::Paragraph));
@@ -219,6 +233,9 @@ fn phases(measured: &Measurement) -> Table {
         (kind, _) => kind.unwrap_or(PromptKind::Login).text(),
     };
     table.row([prompt.to_owned(), duration_or_unknown(phases.login_prompt_ns)]);
+    if let Some(login_ns) = phases.login_ns {
+        table.row(["login".to_owned(), duration(login_ns)]);
+    }
     table
 }
 

@@ -7,6 +7,7 @@ use crate::manual::ManualPage;
 use crate::manual::entries::{KNOWN_HOSTS, LOGIN_VARIABLES, METERS, NETRC, REPORT_VARIABLES};
 use anyhow::{Result, bail};
 use carrier::{self, Route};
+use clap::ColorChoice;
 use measure::{LoginTarget, MeasureTarget, Schedule};
 use net::time::Duration;
 use std::path::PathBuf;
@@ -22,9 +23,12 @@ commands and the data, and reports the throughput by file size. The files are ex
 with --write, files that are created and removed again. For a recording, it measures the recorded \
 session. For a running plumb, it reports the activity of the process from its meters.
 
-The report also has the six metrics of RFC 573: rate, response, processor time, failures to \
-connect, availability and accuracy. Failures to connect and availability need more than one try \
-(--tries, --for). Accuracy needs a known pattern (--pattern).";
+The first line is OK, SLOW or FAILED, with the time that a user notices. A bar shows where this \
+time is spent, and a remedy follows. --verbose prints all tables.
+
+--rfc573 prints the six measures of RFC 573: rate, response, processor time, failures to connect, \
+availability and accuracy. Failures to connect and availability need more than one try (--tries, \
+--for). Accuracy needs a known pattern (--pattern).";
 
 /// Manual page of `plumb measure`.
 pub(crate) const PAGE: ManualPage = ManualPage {
@@ -39,7 +43,7 @@ pub(crate) const PAGE: ManualPage = ManualPage {
     notes: &[],
     exit_status: &[
         (0, "Measured"),
-        (1, "Remote host unknown, unreachable, refused or reset the connection, or timed out"),
+        (1, "Remote host failed in any try: unknown, unreachable, refused or reset, or timed out"),
         (2, "Invalid arguments"),
         (3, "Nothing measured, or interrupted"),
         (4, "Local error, such as permission denied"),
@@ -148,6 +152,16 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "file", help_heading = heading::TLS)]
     pub(super) ca: Option<PathBuf>,
 
+    /// Print all tables, and each time split by layer
+    #[arg(short, long, help_heading = heading::OUTPUT)]
+    pub(super) verbose: bool,
+    /// Print the six measures of RFC 573
+    #[arg(long, help_heading = heading::OUTPUT)]
+    pub(super) rfc573: bool,
+    /// Color the output. auto: on a terminal, unless NO_COLOR is set
+    #[arg(long, value_name = "auto|always|never", default_value = "auto", hide_possible_values = true,
+          help_heading = heading::OUTPUT)]
+    pub(super) color: ColorChoice,
     /// Write the record as JSON
     #[arg(long, help_heading = heading::OUTPUT)]
     pub(super) json: bool,

@@ -18,12 +18,14 @@ pub(crate) use termination_signals::interrupts_by_signals;
 use crate::exit::{self, Failure, print_error};
 use crate::files::{credentials, print_message};
 use anyhow::{Context, Result};
+use clap::ColorChoice;
 use measure::{
     FailureKind, FileOptions, Login, LoginOptions, MeasureOptions, MeasureTarget, Prompts, Series,
     SeriesResult,
 };
 use net::time::Duration;
 use os::tty::{self, RawMode};
+use records::Measurement;
 use report::bar_chart::{Charset, Style};
 use report::html::Section;
 use report::summary;
@@ -40,6 +42,7 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         }
     };
     let measured = options(arguments).and_then(|options| {
+        check_writable(arguments.html.as_deref())?;
         let interrupts = interrupts_by_signals()?;
         let series = Series { options: &options, interrupts: &interrupts };
         let series_result = series.run(schedule)?;
@@ -112,6 +115,9 @@ fn options(arguments: &Arguments) -> Result<MeasureOptions> {
 fn result(series_result: &SeriesResult) -> exit::Result {
     match (&series_result.measured, &series_result.last_failure) {
         (Some(measured), _) if measured.is_incomplete => Err(Failure::RemoteHost),
+        (Some(measured), _) if measured.has_measured && series_result.record.failure.is_some() => {
+            Err(Failure::RemoteHost)
+        }
         (Some(measured), _) if measured.has_measured => Ok(()),
         // Nothing was measured, and the verdict names the fault of the server or the path.
         (Some(measured), _) if !measured.record.causes.is_empty() => Err(Failure::RemoteHost),
@@ -123,19 +129,22 @@ fn result(series_result: &SeriesResult) -> exit::Result {
 /// Writes the record and the page, and reports incomplete measurements.
 fn report(arguments: &Arguments, series_result: &SeriesResult) -> Result<()> {
     let SeriesResult { measured, record, last_failure } = series_result;
+    let style = style_with(arguments.color);
     // A single failed try is reported as one message; several tries have a report.
     if measured.is_some() || record.tries.len() > 1 {
         let text =
-            if arguments.json { record.to_json() + "\n" } else { summary::text(record, style()) };
+            if arguments.json { record.to_json() + "\n" } else { text(arguments, record, style) };
         // Ignored: the reader of the output has gone.
         _ = io::stdout().write_all(text.as_bytes());
+    } else if let Some(failure) = last_failure {
+        let is_remote = failure.kind == FailureKind::RemoteHost;
+        let grade = if is_remote && !arguments.json { "FAILED: " } else { "" };
+        print_error(&anyhow::anyhow!("{grade}{}", failure.reason));
     }
-    let notes = measured.iter().flat_map(|measured| &measured.notes);
-    for note in notes {
+    let is_printed = |note: &&String| !arguments.json && record.failure.as_ref() == Some(*note);
+    for note in measured.iter().flat_map(|measured| &measured.notes).filter(|one| !is_printed(one))
+    {
         print_error(&anyhow::anyhow!("{}: {note}", record.target));
-    }
-    if let Some(failure) = last_failure {
-        print_error(&anyhow::anyhow!("{}", failure.reason));
     }
     if let (Some(file), Some(measured)) = (&arguments.html, measured) {
         let mut page = summary::report(record);
@@ -148,6 +157,40 @@ fn report(arguments: &Arguments, series_result: &SeriesResult) -> Result<()> {
             .with_context(|| format!("cannot write the report to {}", file.display()))?;
     }
     Ok(())
+}
+
+/// Checks before a measurement that its page can be written; an existing file remains unchanged.
+fn check_writable(page: Option<&Path>) -> Result<()> {
+    let Some(file) = page else { return Ok(()) };
+    let is_new = !file.exists();
+    let opened = std::fs::OpenOptions::new().append(true).create(true).open(file);
+    opened.with_context(|| format!("cannot write the report to {}", file.display()))?;
+    if is_new {
+        _ = std::fs::remove_file(file);
+    }
+    Ok(())
+}
+
+/// Returns the report for a terminal: the short form, and the requested details.
+fn text(arguments: &Arguments, record: &Measurement, style: Style) -> String {
+    let mut text = summary::short(record, style);
+    if arguments.verbose {
+        text += &format!("\n{}", summary::text(record, style));
+    }
+    if arguments.rfc573 {
+        text += &format!("\n{}", summary::rfc573(record, style));
+    }
+    text
+}
+
+/// Returns [`style`] with the colors that `choice` selects.
+fn style_with(choice: ColorChoice) -> Style {
+    let style = style();
+    match choice {
+        ColorChoice::Auto => style,
+        ColorChoice::Always => Style { color: true, ..style },
+        ColorChoice::Never => Style { color: false, ..style },
+    }
 }
 
 /// Returns the capabilities of the terminal at stdout.
