@@ -18,6 +18,7 @@
 
 mod circumstances;
 mod command_response;
+mod comparison;
 mod concurrent_echo;
 mod console;
 mod echo;
@@ -50,6 +51,7 @@ mod timestamps;
 mod transfers;
 
 pub use circumstances::{Carrier, Circumstances};
+pub use comparison::compare;
 pub use interrupt::{Interrupter, Interrupts};
 pub use login_session::{Login, MeasureSession, SessionParameters, SessionResults};
 pub use measure_options::{FileOptions, LoginOptions, MeasureOptions};
@@ -58,4 +60,4 @@ pub use progress::ProgressLine;
 pub use prompt::Prompts;
 pub use record::{MedianKeystroke, measurement, median_keystroke};
 pub use series::{Schedule, Series, SeriesResult};
-pub use target::{LoginTarget, MeasureTarget, SerialTarget};
+pub use target::{LoginTarget, MeasureTarget, ProgramTarget, SerialTarget};

@@ -1,6 +1,7 @@
 //! Measured logins: over Telnet, with or without TLS, and over a serial line.
 
 use super::circumstances::{Carrier, Circumstances};
+use super::console::{COLUMNS, ROWS};
 use super::interrupt::Interrupts;
 use super::login_session::{MeasureSession, SessionParameters, SessionResults};
 use super::measure_options::MeasureOptions;
@@ -10,13 +11,14 @@ use super::probe_login::{LoginProbe, ProbeParameters, ProbeResult, unusable_reas
 use super::progress::ProgressLine;
 use super::prompt::Prompts;
 use super::record::{measurement, median_keystroke};
-use super::target::LoginTarget;
+use super::target::{LoginTarget, ProgramTarget};
 use anyhow::Result;
 use carrier::{
     self, EndedSession, EngineContext, MaybeTls, NoAddress, Outcome, Route, StreamSession, Trust,
 };
 use net::time::{Duration, Instant};
 use os::clock::Calibration;
+use os::tty::WindowSize;
 use records::measures::AttemptOutcome;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -39,6 +41,24 @@ struct FinishedSession<S> {
     tls: Option<Duration>,
     /// Reason why the connection did not open; `None` if it opened.
     connect_failure: Option<TryFailure>,
+    /// How the program of the session ended, if it ended before the session.
+    program_end: Option<String>,
+}
+
+impl<S> FinishedSession<S> {
+    /// Creates the result of a session over a device without addresses.
+    fn without_network(session: S) -> Self {
+        Self {
+            session,
+            outcome: Outcome::LocalClosed,
+            address: None,
+            resolve: None,
+            connecting_at: None,
+            tls: None,
+            connect_failure: None,
+            program_end: None,
+        }
+    }
 }
 
 impl Logins<'_> {
@@ -57,13 +77,19 @@ impl Logins<'_> {
         let session = match self.target {
             LoginTarget::Host { .. } => MeasureSession::new(plan, interrupt, progress),
             LoginTarget::Line(_) => MeasureSession::on_line(plan, interrupt, progress),
+            LoginTarget::Program(_) => MeasureSession::on_program(plan, interrupt, progress),
         };
         let mut context = EngineContext::new(true)?;
         let ended = match self.run_session(session, &mut context)? {
             Ok(ended) => ended,
             Err(failed) => return Ok(Err(failed)),
         };
-        let findings = ended.session.into_findings(ended.outcome);
+        let last_line = ended.session.last_line();
+        let mut findings = ended.session.into_findings(ended.outcome);
+        if let Some(end) = ended.program_end {
+            let output = last_line.map_or_else(String::new, |line| format!(": {line}"));
+            findings.notes.push(format!("{end}{output}"));
+        }
         if findings.opened_at.is_none() {
             return Ok(Err(ended.connect_failure.unwrap_or_else(TryFailure::interrupted)));
         }
@@ -97,8 +123,8 @@ impl Logins<'_> {
     /// Returns the errors of [`Logins::measure`].
     pub(super) fn probe_availability(&self) -> Result<Result<u64, TryFailure>> {
         let started_at = std::time::Instant::now();
-        // On a serial line an echo is the only sign of a remote host.
-        let keys = if matches!(self.target, LoginTarget::Line(_)) { 1 } else { 0 };
+        // On a serial line or at a program, an echo is the only sign of a remote host.
+        let keys = if matches!(self.target, LoginTarget::Host { .. }) { 0 } else { 1 };
         Ok(self.run_probe(self.probe_parameters(keys))?.map(|probe_result| {
             let wait_time = probe_result
                 .usable_at
@@ -117,7 +143,9 @@ impl Logins<'_> {
         let interrupt = Some(self.interrupts.descriptor()?);
         let probe = match self.target {
             LoginTarget::Host { .. } => LoginProbe::new(parameters, interrupt),
-            LoginTarget::Line(_) => LoginProbe::on_line(parameters, interrupt),
+            LoginTarget::Line(_) | LoginTarget::Program(_) => {
+                LoginProbe::on_line(parameters, interrupt)
+            }
         };
         let mut context = EngineContext::new(false)?;
         let ended = match self.run_session(probe, &mut context)? {
@@ -158,17 +186,9 @@ impl Logins<'_> {
             LoginTarget::Line(line) => {
                 let ended =
                     carrier::run_on_serial_line(session, &line.device, line.settings, context)?;
-                let EndedSession { session, outcome, .. } = ended;
-                return Ok(Ok(FinishedSession {
-                    session,
-                    outcome,
-                    address: None,
-                    resolve: None,
-                    connecting_at: None,
-                    tls: None,
-                    connect_failure: None,
-                }));
+                return Ok(Ok(FinishedSession::without_network(ended.session)));
             }
+            LoginTarget::Program(program) => return run_program(session, program, context),
         };
         let failure =
             |outcome, reason: &str| TryFailure::new(outcome, FailureKind::RemoteHost, reason);
@@ -213,6 +233,7 @@ impl Logins<'_> {
             connecting_at: Some(connecting_at),
             tls: handshake,
             connect_failure,
+            program_end: None,
         }))
     }
 
@@ -220,6 +241,7 @@ impl Logins<'_> {
         match self.target {
             LoginTarget::Host { .. } => Carrier::Network(self.via().clone()),
             LoginTarget::Line(line) => Carrier::Line(line.clone()),
+            LoginTarget::Program(_) => Carrier::Program,
         }
     }
 
@@ -247,6 +269,28 @@ impl Logins<'_> {
             run_queue_wait: os::schedule::thread_run_queue_wait,
         }
     }
+}
+
+/// Runs a session over a program on a pseudo-terminal.
+fn run_program<S: StreamSession>(
+    session: S,
+    program: &ProgramTarget,
+    context: &mut EngineContext,
+) -> Result<Result<FinishedSession<S>, TryFailure>> {
+    let size = WindowSize { rows: ROWS, columns: COLUMNS };
+    let ended = match carrier::run_on_program(session, program.command(), size, context)? {
+        Ok(ended) => ended,
+        Err(error) => {
+            let reason = format!("cannot run '{}': {error}", program.program());
+            let kind = FailureKind::Request;
+            return Ok(Err(TryFailure::new(AttemptOutcome::ThisMachine, kind, &reason)));
+        }
+    };
+    let program_end = ended.has_hung_up.then(|| match ended.exit_status {
+        Some(status) => format!("the program ended ({status})"),
+        None => "the program closed its terminal".to_owned(),
+    });
+    Ok(Ok(FinishedSession { program_end, ..FinishedSession::without_network(ended.session) }))
 }
 
 fn results_of_try(

@@ -159,6 +159,8 @@ pub struct MeasureSession {
     /// Key that erases a character, if known.
     eraser: Option<u8>,
     has_outstanding_answers: bool,
+    /// Whether the carrier is a program on a pseudo-terminal.
+    is_program: bool,
     wants_status: bool,
     deadline: Option<Instant>,
     /// Wait times of this process when the connection was established.
@@ -185,6 +187,7 @@ impl MeasureSession {
             is_in_shell: false,
             eraser: None,
             has_outstanding_answers: true,
+            is_program: false,
             wants_status: false,
             deadline: None,
             waits_at_opening: WaitTimes::default(),
@@ -205,6 +208,22 @@ impl MeasureSession {
         console.set_run_queue_reader(plan.run_queue_wait);
         let session = Self::new(plan, interrupts, progress);
         Self { console, greeting_timeout: SERIAL_LINE_SILENCE, ..session }
+    }
+
+    /// Creates a session over a program on a pseudo-terminal. The program may connect for some time
+    /// before it prints anything.
+    pub(crate) fn on_program(
+        plan: SessionParameters,
+        interrupts: Option<UnixStream>,
+        progress: ProgressLine,
+    ) -> Self {
+        let greeting_timeout = plan.timeout;
+        Self { greeting_timeout, is_program: true, ..Self::on_line(plan, interrupts, progress) }
+    }
+
+    /// Returns the last line of text on the screen.
+    pub(crate) fn last_line(&self) -> Option<String> {
+        self.console.last_line()
     }
 
     /// Ends the session after its connection ended with `outcome`, and returns the findings.
@@ -333,12 +352,30 @@ impl MeasureSession {
                 // Keys typed at this prompt would be taken for a user name.
                 return self.end();
             }
+            (Prompt::Confirmation, _) => {
+                return self.end_at_question(
+                    "a question must be answered before the login: answer it once in a terminal, \
+                     or for a host key use ssh -o StrictHostKeyChecking=accept-new",
+                );
+            }
+            (Prompt::Password, None) if self.is_program => {
+                return self.end_at_question(
+                    "the program asks for a password: use --user with --password-file",
+                );
+            }
             (Prompt::Silence, Some(_)) => {
                 self.note("no shell prompt was recognized: specify its ending with --prompt");
             }
             (_, None) => {}
         }
         self.begin_echo(cx);
+    }
+
+    /// Ends the session at a question that it must not answer.
+    fn end_at_question(&mut self, sentence: &str) {
+        self.findings.is_cut_off = true;
+        self.note(sentence);
+        self.end();
     }
 
     fn answer(&mut self, text: &str, is_password: bool, cx: &mut Cx<'_>) {
@@ -624,7 +661,9 @@ impl Stream for MeasureSession {
     fn peer_closed(&mut self, _cx: &mut Cx<'_>) {
         if !matches!(self.stage, Stage::Over) {
             self.findings.is_cut_off = true;
-            self.note("the remote host closed the connection");
+            if !self.is_program {
+                self.note("the remote host closed the connection");
+            }
         }
         self.store_echoes();
         self.stage = Stage::Over;

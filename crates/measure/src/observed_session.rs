@@ -1,6 +1,6 @@
 //! Observations of a measured login, as the input of the verdict.
 
-use super::circumstances::Circumstances;
+use super::circumstances::{Carrier, Circumstances};
 use super::command_response::ResponseTimes;
 use super::concurrent_echo::EchoUnderLoad;
 use super::console::Watch;
@@ -25,6 +25,8 @@ pub(super) fn of_session(
     record: &Measurement,
 ) -> Observation {
     let rates = circumstances.rates();
+    // The acknowledgments of a program on a pseudo-terminal are not those of this process.
+    let sends_acknowledgments = !matches!(circumstances.carrier, Carrier::Program);
     let echo = record.echo.as_ref().map(|echo| Echoes {
         samples_ns: echo.times_ns.clone(),
         own_wait_ns: own_waits_ns(&findings.keystrokes),
@@ -61,8 +63,9 @@ pub(super) fn of_session(
         screenful_delayed_ack: findings
             .screenful_delayed_ack
             .as_ref()
+            .filter(|_| sends_acknowledgments)
             .and_then(|received| flow(received, Origin::Program)),
-        answers: answers(&findings.response_times),
+        answers: answers(&findings.response_times).filter(|_| sends_acknowledgments),
         transfers: transfers.into_iter().collect(),
         sustained,
         blocked: find_blocked_output(findings, path.mss_bytes),
@@ -96,7 +99,7 @@ fn steps(findings: &SessionResults, record: &Measurement) -> Steps {
 
 /// Returns the longest output during which keys were typed. A short output does not fill the
 /// queues.
-fn longest_load(findings: &SessionResults) -> Option<&EchoUnderLoad> {
+pub(super) fn longest_load(findings: &SessionResults) -> Option<&EchoUnderLoad> {
     let sustained = findings.sustained.iter();
     let longer_outputs =
         sustained.flat_map(|output| output.probe.iter().chain([&output.under_load]));

@@ -200,7 +200,7 @@ impl Series<'_> {
 }
 
 /// Returns the reason why a measurement is incomplete or has no result.
-fn failure(results: &TryResults) -> Option<String> {
+pub(super) fn failure(results: &TryResults) -> Option<String> {
     let is_failed = results.is_incomplete || !results.has_measured;
     let reason = results.notes.last().cloned();
     is_failed.then(|| reason.unwrap_or_else(|| "the measurement is incomplete".to_owned()))

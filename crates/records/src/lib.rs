@@ -11,6 +11,7 @@ pub mod aggregate;
 pub mod arrivals;
 pub mod assessment;
 pub mod calendar;
+pub mod comparison;
 pub mod escape;
 pub mod format;
 pub mod histogram;

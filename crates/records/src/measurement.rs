@@ -42,6 +42,12 @@ pub struct Measurement {
     pub phases: Phases,
     /// The echo of one character.
     pub echo: Option<Echo>,
+    /// Echoes of keys typed at a constant interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paced_echo: Option<EchoTimes>,
+    /// Echoes of keys typed during a long output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub echo_during_output: Option<EchoTimes>,
     /// A screenful of output.
     pub screenful: Option<Screenful>,
     /// Rate of the slowest link on the path, by packet pairs.
@@ -208,6 +214,28 @@ pub struct Echo {
     /// Possible error of `layers`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<SplitError>,
+}
+
+/// Statistics of echoes that are not split by layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EchoTimes {
+    /// Number of echoes measured.
+    pub samples: u64,
+    /// The median, nearest rank, ns.
+    pub p50_ns: u64,
+    /// Maximum, ns.
+    pub max_ns: u64,
+}
+
+impl EchoTimes {
+    /// Computes the statistics of `times_ns`; `None` if there are none.
+    #[must_use]
+    pub fn of(mut times_ns: Vec<u64>) -> Option<Self> {
+        times_ns.sort_unstable();
+        let at = |percent| statistics::nearest_rank(&times_ns, percent).copied();
+        let samples = u64::try_from(times_ns.len()).unwrap_or(u64::MAX);
+        Some(Self { samples, p50_ns: at(50)?, max_ns: at(100)? })
+    }
 }
 
 /// Interquartile range of one layer over the samples.

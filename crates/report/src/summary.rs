@@ -20,6 +20,7 @@ use records::measurement::{Measurement, NamedCause, PromptKind, Recording, Scree
 use records::running::Running;
 use records::verdict::{CauseKind, Operation};
 
+pub(crate) use short::painted_grade;
 pub use short::short;
 
 /// Returns all of `measured` except the measures of RFC 573 as text for a terminal, with the
@@ -112,6 +113,9 @@ fn tables(measured: &Measurement, has_rfc573: bool) -> Vec<Titled> {
             }),
         });
         all.push(("Echo of one character".to_owned(), echoes(measured), split));
+    }
+    if measured.paced_echo.is_some() || measured.echo_during_output.is_some() {
+        all.push(("Echo of further keys".to_owned(), further_echoes(measured), None));
     }
     if let Some(screenful) = &measured.screenful {
         let split = (!screenful.layers.is_empty()).then(|| Split {
@@ -295,6 +299,21 @@ fn echoes(measured: &Measurement) -> Table {
         let times = [echo.min_ns, echo.p50_ns, echo.p90_ns, echo.p99_ns, echo.max_ns];
         let cpu = duration_or_unknown(echo.cpu_ns_per_key);
         table.row([count(echo.samples)].into_iter().chain(times.map(duration)).chain([cpu]));
+    }
+    table
+}
+
+fn further_echoes(measured: &Measurement) -> Table {
+    let headers = ["samples", "p50", "most"];
+    let mut table = headers.into_iter().fold(Table::new().text("keys"), Table::number);
+    let rows = [
+        ("at a constant interval", measured.paced_echo),
+        ("during a long output", measured.echo_during_output),
+    ];
+    for (name, echo) in rows {
+        let Some(echo) = echo else { continue };
+        let times = [count(echo.samples), duration(echo.p50_ns), duration(echo.max_ns)];
+        table.row([name.to_owned()].into_iter().chain(times));
     }
     table
 }

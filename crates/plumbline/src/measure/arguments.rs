@@ -5,17 +5,17 @@ use crate::address_families::AddressFamilyOptions;
 use crate::heading;
 use crate::manual::ManualPage;
 use crate::manual::entries::{KNOWN_HOSTS, LOGIN_VARIABLES, METERS, NETRC, REPORT_VARIABLES};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use carrier::{self, Route};
 use clap::ColorChoice;
-use measure::{LoginTarget, MeasureTarget, Schedule};
+use measure::{LoginTarget, MeasureTarget, ProgramTarget, Schedule};
 use net::time::Duration;
 use std::path::PathBuf;
 
 /// Introduction of `plumb measure --help`.
 pub(crate) const ABOUT: &str = "\
-Measure a login, a server's files, a serial line or a recorded session, and report where its time \
-goes and what limits it.
+Measure a login, a server's files, a serial line, a program or a recorded session, and report \
+where its time goes and what limits it.
 
 For a login, plumb measures the steps up to its prompt, the echo of a character and a screenful, \
 and splits each time by layer. For a file server, it measures the connection, TLS, the login, the \
@@ -39,6 +39,8 @@ pub(crate) const PAGE: ManualPage = ManualPage {
         "plumb measure --bytes 4M --estimate 10G ftp://ftp.example.net/pub/image.iso",
         "plumb measure --pattern 'serial:/dev/ttyUSB0?baud=115200'",
         "plumb measure --every 60s --for 1h --json host",
+        "plumb measure --exec 'ssh host'",
+        "plumb measure --compare 'ssh host' 'mosh host' 'plumb login host'",
     ],
     notes: &[],
     exit_status: &[
@@ -72,8 +74,18 @@ pub(crate) struct Arguments {
     /// add TLS. If the name ends with /, it is a directory whose files are read. A login on a
     /// serial line is serial:DEVICE?baud=9600. plumb login --record writes a recording. pid:NUMBER
     /// is a plumb that runs on this machine.
-    #[arg(value_name = "target")]
-    pub(super) target: MeasureTarget,
+    #[arg(value_name = "target", required_unless_present_any = ["exec", "compare"])]
+    target: Option<MeasureTarget>,
+    /// Measure this program on a pseudo-terminal, such as 'ssh host'
+    ///
+    /// The program and its arguments are one word of the shell. They are split by the quoting rules
+    /// of a shell; variables and patterns are not expanded. Examples are ssh, mosh, kubectl exec
+    /// and the tools of serial lines.
+    #[arg(long, value_name = "command", conflicts_with = "target")]
+    exec: Option<ProgramTarget>,
+    /// Measure these programs in turn, --rounds times each, and print them side by side
+    #[arg(long, value_name = "command", num_args = 2.., conflicts_with_all = ["target", "exec"])]
+    pub(super) compare: Vec<ProgramTarget>,
     /// Compare data with a known pattern, and count wrong bits, bytes, blocks and files. The data
     /// is the files written by --write, or the echo of typed characters; --keys specifies their
     /// number
@@ -107,7 +119,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "size", default_value = "16M", value_parser = size,
           help_heading = heading::TRANSFER)]
     pub(super) bytes: u64,
-    /// Number of transfers of each size
+    /// Number of transfers of each size; for --compare, number of measurements of each program
     #[arg(long, value_name = "count", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=1000),
           help_heading = heading::TRANSFER)]
@@ -171,6 +183,17 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
+    /// Returns the target; for --compare, the first program.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is none.
+    pub(super) fn target(&self) -> Result<MeasureTarget> {
+        let program = self.exec.as_ref().or(self.compare.first());
+        let program = program.map(|one| MeasureTarget::Login(LoginTarget::Program(one.clone())));
+        program.or_else(|| self.target.clone()).context("no target")
+    }
+
     /// Returns the schedule of the tries.
     ///
     /// # Errors
@@ -178,8 +201,12 @@ impl Arguments {
     /// Returns an error with an explanation if the arguments are incompatible.
     pub(super) fn schedule(&self) -> Result<Schedule> {
         let is_series = self.count.is_some() || self.every.is_some() || self.length.is_some();
-        let is_of_files = matches!(self.target, MeasureTarget::Files(_));
-        match &self.target {
+        let target = self.target()?;
+        let is_of_files = matches!(target, MeasureTarget::Files(_));
+        match &target {
+            _ if is_series && !self.compare.is_empty() => {
+                bail!("--tries, --every and --for do not apply to --compare: use --rounds")
+            }
             _ if self.estimate.is_some() && !is_of_files => {
                 bail!("--estimate requires a file server as its target")
             }
@@ -190,7 +217,7 @@ impl Arguments {
                 bail!("--tries, --every and --for do not apply to a recording: omit them")
             }
             MeasureTarget::Recording(_)
-            | MeasureTarget::Login(LoginTarget::Line(_))
+            | MeasureTarget::Login(LoginTarget::Line(_) | LoginTarget::Program(_))
             | MeasureTarget::Running(_)
                 if self.via != Route::Kernel =>
             {

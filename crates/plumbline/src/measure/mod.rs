@@ -20,8 +20,8 @@ use crate::files::{credentials, print_message};
 use anyhow::{Context, Result};
 use clap::ColorChoice;
 use measure::{
-    FailureKind, FileOptions, Login, LoginOptions, MeasureOptions, MeasureTarget, Prompts, Series,
-    SeriesResult,
+    FailureKind, FileOptions, Interrupts, Login, LoginOptions, MeasureOptions, MeasureTarget,
+    Prompts, Series, SeriesResult,
 };
 use net::time::Duration;
 use os::tty::{self, RawMode};
@@ -44,6 +44,9 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     let measured = options(arguments).and_then(|options| {
         check_writable(arguments.html.as_deref())?;
         let interrupts = interrupts_by_signals()?;
+        if !arguments.compare.is_empty() {
+            return compare(arguments, &options, &interrupts);
+        }
         let series = Series { options: &options, interrupts: &interrupts };
         let series_result = series.run(schedule)?;
         report(arguments, &series_result)?;
@@ -69,7 +72,7 @@ impl From<FailureKind> for Failure {
 /// Returns the options of the measurement, with the credentials for the target.
 fn options(arguments: &Arguments) -> Result<MeasureOptions> {
     let mut login_credentials = None;
-    let mut target = arguments.target.clone();
+    let mut target = arguments.target()?;
     match &mut target {
         MeasureTarget::Login(_) => {
             let user = arguments.login.as_ref();
@@ -110,6 +113,23 @@ fn options(arguments: &Arguments) -> Result<MeasureOptions> {
         observation_time: arguments.length,
         progress: status_display(),
     })
+}
+
+/// Measures the programs of `--compare` in turn, and prints their figures side by side.
+fn compare(
+    arguments: &Arguments,
+    options: &MeasureOptions,
+    interrupts: &Interrupts,
+) -> Result<exit::Result> {
+    let programs = measure::compare(&arguments.compare, arguments.rounds, options, interrupts)?;
+    let text = match arguments.json {
+        true => serde_json::to_string_pretty(&programs)? + "\n",
+        false => report::comparison::text(&programs, style_with(arguments.color)),
+    };
+    // Ignored: the reader of the output has gone.
+    _ = io::stdout().write_all(text.as_bytes());
+    let has_failure = programs.iter().any(|program| program.failure.is_some());
+    Ok(if has_failure { Err(Failure::RemoteHost) } else { Ok(()) })
 }
 
 fn result(series_result: &SeriesResult) -> exit::Result {

@@ -60,7 +60,7 @@ pub fn short(measured: &Measurement, style: Style) -> String {
 }
 
 /// Returns `line` with the grade at its beginning in bold and in the color of the grade.
-fn painted_grade(line: &str, grade: Grade, style: Style) -> String {
+pub(crate) fn painted_grade(line: &str, grade: Grade, style: Style) -> String {
     let text = grade.text();
     let code = match grade {
         Grade::Ok => 32,
@@ -219,6 +219,7 @@ fn rows(measured: &Measurement) -> Vec<Row> {
     rows.extend(login(measured));
     rows.extend(echo(measured));
     rows.extend(screenful(measured));
+    rows.extend(echo_during_output(measured));
     rows.extend(transfers(measured));
     rows.extend(round_trip(measured));
     rows.extend(recording(measured));
@@ -287,6 +288,13 @@ fn screenful(measured: &Measurement) -> Option<Row> {
     Some(row.detail(format!("{} characters", count(screenful.cells))))
 }
 
+fn echo_during_output(measured: &Measurement) -> Option<Row> {
+    let echo = measured.echo_during_output?;
+    let row = Row::new("during output", duration(echo.p50_ns));
+    let row = row.detail(format!("max {}", duration(echo.max_ns)));
+    Some(row.detail(format!("{} keys typed during a long output", count(echo.samples))))
+}
+
 fn transfers(measured: &Measurement) -> Vec<Row> {
     let Some(transfers) = &measured.transfers else { return Vec::new() };
     let mut rows = Vec::new();
@@ -307,7 +315,8 @@ fn transfers(measured: &Measurement) -> Vec<Row> {
 
 fn round_trip(measured: &Measurement) -> Option<Row> {
     let name = "TCP RTT";
-    if measured.via.starts_with("exec") && measured.tcp.is_none() {
+    let has_echo = measured.echo.is_some();
+    if measured.via == "exec" && measured.tcp.is_none() && has_echo {
         let row = Row::new(name, UNKNOWN.to_owned());
         return Some(row.detail("unavailable: a pseudo-terminal has no TCP counters"));
     }
