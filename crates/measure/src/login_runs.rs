@@ -5,9 +5,10 @@ use super::console::{COLUMNS, ROWS};
 use super::interrupt::Interrupts;
 use super::login_session::{MeasureSession, SessionParameters, SessionResults};
 use super::measure_options::MeasureOptions;
-use super::nanoseconds::nanos;
-use super::outcome::{FailureKind, TryFailure, TryResults};
-use super::probe_login::{LoginProbe, ProbeParameters, ProbeResult, unusable_reason};
+use super::outcome::{FailureKind, TryFailure, TryResults, Usable};
+use super::probe_login::{
+    LoginProbe, ProbeParameters, ProbeResult, silence_reason, unusable_reason,
+};
 use super::progress::ProgressLine;
 use super::prompt::Prompts;
 use super::record::{measurement, median_keystroke};
@@ -30,6 +31,9 @@ pub(super) struct Logins<'a> {
     pub(super) options: &'a MeasureOptions,
     pub(super) interrupts: &'a Interrupts,
 }
+
+/// Number of keys whose echo is measured in each try after the first one.
+const PROBE_KEYS: usize = 10;
 
 /// A session that has ended.
 struct FinishedSession<S> {
@@ -71,14 +75,7 @@ impl Logins<'_> {
     pub(super) fn measure(&self) -> Result<Result<TryResults, TryFailure>> {
         let started_at = SystemTime::now();
         let calibration = Calibration::start();
-        let plan = self.plan();
-        let interrupt = Some(self.interrupts.descriptor()?);
-        let progress = ProgressLine::new(self.options.progress);
-        let session = match self.target {
-            LoginTarget::Host { .. } => MeasureSession::new(plan, interrupt, progress),
-            LoginTarget::Line(_) => MeasureSession::on_line(plan, interrupt, progress),
-            LoginTarget::Program(_) => MeasureSession::on_program(plan, interrupt, progress),
-        };
+        let session = self.session(self.plan(), self.options.progress)?;
         let mut context = EngineContext::new(true)?;
         let ended = match self.run_session(session, &mut context)? {
             Ok(ended) => ended,
@@ -116,22 +113,63 @@ impl Logins<'_> {
         )))
     }
 
-    /// Determines whether the login is usable, and returns the time until it was usable, ns.
+    /// Determines whether the login is usable, by the echo of a few keys at the first prompt.
     ///
     /// # Errors
     ///
     /// Returns the errors of [`Logins::measure`].
-    pub(super) fn probe_availability(&self) -> Result<Result<u64, TryFailure>> {
-        let started_at = std::time::Instant::now();
-        // On a serial line or at a program, an echo is the only sign of a remote host.
-        let keys = if matches!(self.target, LoginTarget::Host { .. }) { 0 } else { 1 };
-        Ok(self.run_probe(self.probe_parameters(keys))?.map(|probe_result| {
-            let wait_time = probe_result
-                .usable_at
-                .zip(probe_result.wait_started_at)
-                .map(|(at, since)| at - since);
-            wait_time.map_or_else(|| nanos(started_at.elapsed()), nanos)
+    pub(super) fn probe_availability(&self) -> Result<Result<Usable, TryFailure>> {
+        let calibration = Calibration::start();
+        let plan = SessionParameters { keys: PROBE_KEYS, login: None, ..self.plan() };
+        let session = self.session(plan, None)?.until_echo();
+        let mut context = EngineContext::new(true)?;
+        let ended = match self.run_session(session, &mut context)? {
+            Ok(ended) => ended,
+            Err(failed) => return Ok(Err(failed)),
+        };
+        let outcome = ended.outcome;
+        let findings = ended.session.into_findings(outcome);
+        if findings.opened_at.is_none() || self.interrupts.is_interrupted() {
+            return Ok(Err(ended.connect_failure.unwrap_or_else(TryFailure::interrupted)));
+        }
+        let circumstances = Circumstances {
+            target: self.target.to_string(),
+            address: ended.address,
+            carrier: self.carrier(),
+            started_at: SystemTime::now(),
+            resolve: ended.resolve,
+            connecting_at: ended.connecting_at,
+            tls: ended.tls,
+            tick: calibration.finish(),
+            refutation: None,
+        };
+        let results = results_of_try(findings, &circumstances, None);
+        let Some(response_ns) = results.response_ns else {
+            let kind = FailureKind::RemoteHost;
+            let reason = ended.program_end.as_deref().unwrap_or(silence_reason(outcome));
+            return Ok(Err(TryFailure::new(AttemptOutcome::NotUsable, kind, reason)));
+        };
+        let tcp = results.record.tcp.as_ref();
+        Ok(Ok(Usable {
+            response_ns,
+            echo_p50_ns: results.record.echo.as_ref().map(|echo| echo.p50_ns),
+            retransmissions: tcp.and_then(|tcp| tcp.retransmissions),
         }))
+    }
+
+    /// Creates the measuring session of the target.
+    fn session(
+        &self,
+        plan: SessionParameters,
+        progress: Option<fn(&str)>,
+    ) -> Result<MeasureSession> {
+        let interrupt = Some(self.interrupts.descriptor()?);
+        let progress = ProgressLine::new(progress);
+        Ok(match self.target {
+            LoginTarget::Host { .. } => MeasureSession::new(plan, interrupt, progress),
+            LoginTarget::Line(_) => MeasureSession::on_line(plan, interrupt, progress),
+            LoginTarget::Program(_) => MeasureSession::on_program(plan, interrupt, progress),
+        })
     }
 
     fn probe_parameters(&self, keys: u64) -> ProbeParameters {

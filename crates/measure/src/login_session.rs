@@ -161,6 +161,8 @@ pub struct MeasureSession {
     has_outstanding_answers: bool,
     /// Whether the carrier is a program on a pseudo-terminal.
     is_program: bool,
+    /// Whether the session ends after the echoes of single keys.
+    ends_after_echo: bool,
     wants_status: bool,
     deadline: Option<Instant>,
     /// Wait times of this process when the connection was established.
@@ -188,6 +190,7 @@ impl MeasureSession {
             eraser: None,
             has_outstanding_answers: true,
             is_program: false,
+            ends_after_echo: false,
             wants_status: false,
             deadline: None,
             waits_at_opening: WaitTimes::default(),
@@ -219,6 +222,11 @@ impl MeasureSession {
     ) -> Self {
         let greeting_timeout = plan.timeout;
         Self { greeting_timeout, is_program: true, ..Self::on_line(plan, interrupts, progress) }
+    }
+
+    /// Makes the session end after the echoes of single keys.
+    pub(crate) fn until_echo(self) -> Self {
+        Self { ends_after_echo: true, ..self }
     }
 
     /// Returns the last line of text on the screen.
@@ -411,6 +419,9 @@ impl MeasureSession {
     fn on_echoed(&mut self, erasers: Option<Vec<u8>>, cx: &mut Cx<'_>) {
         self.eraser = erasers.as_ref().and_then(|keys| keys.first().copied());
         self.store_echoes();
+        if self.ends_after_echo {
+            return self.end();
+        }
         match erasers {
             Some(erasers) => {
                 self.wants_status = true;
@@ -433,7 +444,8 @@ impl MeasureSession {
 
     /// Starts the short outputs, from which the default screenful is predicted.
     fn begin_short_outputs(&mut self, cx: &mut Cx<'_>) {
-        if !self.is_in_shell || self.plan.command.is_some() {
+        // Without a round-trip time, nothing can be predicted from short outputs.
+        if !self.is_in_shell || self.plan.command.is_some() || self.is_program {
             return self.begin_screenful(cx);
         }
         self.progress.show("short outputs");
@@ -456,9 +468,10 @@ impl MeasureSession {
         self.wants_status = true;
         self.progress.show("screenful");
         let source = match (self.is_in_shell, self.plan.command.clone()) {
+            // A program such as mosh draws only the cells that change.
             (true, None) => OutputSource::Command {
                 text: SCREENFUL_COMMAND.to_owned(),
-                cells: Some(SCREENFUL_CELLS),
+                cells: (!self.is_program).then_some(SCREENFUL_CELLS),
             },
             (true, Some(text)) => OutputSource::Command { text, cells: None },
             (false, _) => OutputSource::Typed,
@@ -490,6 +503,10 @@ impl MeasureSession {
         // A user-defined command may have side effects, so it runs only once.
         if !is_complete || !is_command || self.plan.command.is_some() {
             return self.end();
+        }
+        if self.is_program {
+            // The acknowledgments of the program cannot be delayed.
+            return self.begin_load(cx);
         }
         // With a short delay before the output, the echo of Return is sent separately.
         let text = format!("env true; {SCREENFUL_COMMAND}");

@@ -26,7 +26,8 @@ pub(super) fn of_session(
 ) -> Observation {
     let rates = circumstances.rates();
     // The acknowledgments of a program on a pseudo-terminal are not those of this process.
-    let sends_acknowledgments = !matches!(circumstances.carrier, Carrier::Program);
+    let is_program = matches!(circumstances.carrier, Carrier::Program);
+    let sends_acknowledgments = !is_program;
     let echo = record.echo.as_ref().map(|echo| Echoes {
         samples_ns: echo.times_ns.clone(),
         own_wait_ns: own_waits_ns(&findings.keystrokes),
@@ -46,7 +47,7 @@ pub(super) fn of_session(
     });
     let path = path(findings.status.as_ref(), circumstances);
     Observation {
-        steps: steps(findings, record),
+        steps: steps(findings, record, is_program),
         echo,
         echo_train: echoes(&findings.paced_echoes),
         echo_under_load: longest_load(findings).and_then(|under_load| echoes(&under_load.echoes)),
@@ -79,7 +80,7 @@ pub(super) fn of_session(
 }
 
 /// Returns the times of the steps until the session was usable.
-fn steps(findings: &SessionResults, record: &Measurement) -> Steps {
+fn steps(findings: &SessionResults, record: &Measurement, is_program: bool) -> Steps {
     let phases = &record.phases;
     let greeting = findings.opened_at.zip(findings.first_data_at).map(|(from, to)| to - from);
     // Text that matches no known prompt may be any output.
@@ -87,7 +88,8 @@ fn steps(findings: &SessionResults, record: &Measurement) -> Steps {
     Steps {
         resolve_ns: phases.resolve_ns,
         connect_ns: phases.connect_ns,
-        greeting_ns: greeting.map(nanos),
+        is_program,
+        greeting_ns: greeting.map(nanos).filter(|_| !is_program),
         tls_ns: phases.tls_ns,
         tls_cpu_ns: None,
         negotiation_ns: phases.negotiation_ns,

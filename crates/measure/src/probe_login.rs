@@ -118,10 +118,6 @@ impl LoginProbe {
             Stage::Prompt(wait) => {
                 let (prompt, at) = wait.poll(&self.console, &self.parameters.prompts, cx.now)?;
                 let has_data = self.console.data_at().is_some();
-                if !has_data {
-                    // An echo is the only sign of a host that prints nothing without input.
-                    self.parameters.keys = self.parameters.keys.max(1);
-                }
                 if !self.is_serial_line && (prompt != Prompt::Silence || has_data) {
                     self.result.usable_at = Some(at);
                 }
@@ -296,15 +292,17 @@ impl StreamSession for LoginProbe {
 
 /// Returns the reason why a session that ended with `outcome` is unusable, if there is one.
 pub(super) fn unusable_reason(result: &ProbeResult, outcome: Outcome) -> Option<&'static str> {
-    match (result.usable_at, outcome) {
-        (Some(_), _) => None,
-        (None, Outcome::Reset | Outcome::Refused) => {
-            Some("the remote host reset the connection before it sent any data")
+    result.usable_at.is_none().then(|| silence_reason(outcome))
+}
+
+/// Returns the reason why a session without any data ended with `outcome`.
+pub(super) const fn silence_reason(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Reset | Outcome::Refused => {
+            "the remote host reset the connection before it sent any data"
         }
-        (None, Outcome::Closed) => {
-            Some("the remote host closed the connection before it sent any data")
-        }
-        (None, _) => Some("the remote host sent no data"),
+        Outcome::Closed => "the remote host closed the connection before it sent any data",
+        _ => "the remote host sent no data",
     }
 }
 
@@ -358,12 +356,6 @@ mod tests {
         });
         let accuracy = result.accuracy.unwrap();
         assert!(accuracy.bytes_wrong > 0 && accuracy.bytes_wrong == accuracy.bits_wrong);
-    }
-
-    #[test]
-    fn a_host_that_prints_no_prompt_is_usable_if_it_echoes() {
-        assert!(run_probe(0, echoed).usable_at.is_some());
-        assert!(run_probe(0, |_| Vec::new()).usable_at.is_none());
     }
 
     #[test]

@@ -104,6 +104,9 @@ impl Location {
             {
                 Self::ThisHost
             }
+            Kind::SlowPrompt if cause.sentence.starts_with("The program's") => {
+                Self::RemoteHostAndNetwork
+            }
             Kind::Terminal | Kind::Tls | Kind::LocalProcessor => Self::ThisHost,
             Kind::NameServer
             | Kind::Distance

@@ -2,16 +2,19 @@
 
 mod measures;
 mod predictions;
+mod series;
 mod short;
 mod transfers;
 
 use crate::bar_chart::{self, Style};
 use crate::charts::charts;
 use crate::html::layer_stack::{LayerStack, StackedBar};
+use crate::html::location_bar::LocationBar;
 use crate::html::{Report, Section};
 use crate::split_row::{SplitRow, rows_of};
 use crate::table::{Table, wrap};
 use records::arrivals::LineRate;
+use records::assessment::Assessment;
 use records::escape;
 use records::format::{
     count, count_or_unknown, duration, duration_or_unknown, rate, rate_or_unknown, share,
@@ -20,6 +23,7 @@ use records::measurement::{Measurement, NamedCause, PromptKind, Recording, Scree
 use records::running::Running;
 use records::verdict::{CauseKind, Operation};
 
+pub use series::{recent_line, try_line};
 pub(crate) use short::painted_grade;
 pub use short::short;
 
@@ -58,6 +62,7 @@ pub fn rfc573(measured: &Measurement, style: Style) -> String {
     format!("{RFC_573_TITLE}\n{}", style.in_charset(&table))
 }
 
+const CAUSES_TITLE: &str = "Causes, most expensive first";
 const RFC_573_TITLE: &str = "The six measures of RFC 573";
 
 /// A table with its title, and the time split that is drawn below the table.
@@ -75,7 +80,7 @@ fn tables(measured: &Measurement, has_rfc573: bool) -> Vec<Titled> {
     let mut all: Vec<Titled> = Vec::new();
     let mut add = |title: &str, table: Table| all.push((title.to_owned(), table, None));
     if !measured.causes.is_empty() {
-        add("Causes, most expensive first", causes(&measured.causes));
+        add(CAUSES_TITLE, causes(&measured.causes));
     }
     if let Some(measures) = measured.measures.as_ref().filter(|_| has_rfc573) {
         add(RFC_573_TITLE, measures::measures(measures, measured));
@@ -141,19 +146,32 @@ fn tables(measured: &Measurement, has_rfc573: bool) -> Vec<Titled> {
 /// Returns `measured` as a page; the caller may add sections.
 #[must_use]
 pub fn report(measured: &Measurement) -> Report {
-    let mut sections =
-        vec![Section::Lead(measured.verdict.clone()), Section::Paragraph(subject(measured))];
+    let assessment = Assessment::of(measured);
+    let mut sections = vec![
+        Section::Lead(short::headline(measured, &assessment, usize::MAX)),
+        Section::Paragraph(subject(measured)),
+    ];
+    if !measured.causes.is_empty() {
+        let table = causes(&measured.causes);
+        sections.push(Section::Table { title: CAUSES_TITLE.to_owned(), table });
+    }
+    sections.push(Section::Paragraph(measured.verdict.clone()));
+    if let Some(delay) = assessment.delay.filter(|delay| !delay.parts.is_empty()) {
+        let title = "Where the time is spent".to_owned();
+        sections.push(Section::Locations(LocationBar { title, delay }));
+    }
     let stack = stack(measured);
     if !stack.bars.is_empty() {
         sections.push(Section::Layers(stack));
     }
     sections.extend(charts(measured).into_iter().map(|plot| Section::Plot(Box::new(plot))));
-    for (title, table, split) in tables(measured, true) {
+    let all = tables(measured, true).into_iter().filter(|(title, ..)| title != CAUSES_TITLE);
+    for (title, table, split) in all {
         sections.push(Section::Table { title, table });
         let Some(split) = split else { continue };
         sections.extend(split.error.map(Section::Paragraph));
     }
-    Report { title: format!("Where the time of {} goes", measured.target), sections }
+    Report { title: format!("Latency report: {}", measured.target), sections }
 }
 
 /// Returns the layer bars of the echo and the screenful, as far as they were measured.
@@ -172,7 +190,7 @@ pub fn stack(measured: &Measurement) -> LayerStack {
         layers: screenful.layers.clone(),
     });
     LayerStack {
-        title: "Where the time went".to_owned(),
+        title: "Where the time went, by layer".to_owned(),
         bars: echo.into_iter().chain(screenful).collect(),
     }
 }
@@ -413,7 +431,7 @@ mod tests {
         interrupt or system call  5.10 µs    2 % ▉
         Telnet                     400 ns  < 1 % ▏
         terminal                  2.50 µs    1 % ▍
-        remote host and network    202 µs   96 % ███████████████████████████████████████
+        remote host and network    202 µs   96 % █████████████████████████████████████▌
         total                      210 µs  100 %
 
         A screenful: the output of a command
@@ -422,10 +440,10 @@ mod tests {
         2,070  1,920         3             1.41 ms       700 µs
 
         Where the screenful went
-        interrupt or system call  30.0 µs    2 % █
+        interrupt or system call  30.0 µs    2 % ▊
         Telnet                    6.00 µs  < 1 % ▏
-        terminal                   214 µs   15 % ███████▏
-        remote host and network   1.16 ms   82 % ███████████████████████████████████████
+        terminal                   214 µs   15 % █████▉
+        remote host and network   1.16 ms   82 % ████████████████████████████████
         total                     1.41 ms  100 %
 
         TCP at the end of the connection
@@ -479,7 +497,7 @@ mod tests {
         int/syscall  5.10 us    2 % #
         Telnet        400 ns  < 1 % #
         terminal     2.50 us    1 % #
-        remote        202 us   96 % ############
+        remote        202 us   96 % ###########
         total         210 us  100 %
 
         A screenful: the output of a command
@@ -492,8 +510,8 @@ mod tests {
         Where the screenful went
         int/syscall  30.0 us    2 % #
         Telnet       6.00 us  < 1 % #
-        terminal      214 us   15 % ##
-        remote       1.16 ms   82 % ############
+        terminal      214 us   15 % #
+        remote       1.16 ms   82 % #########
         total        1.41 ms  100 %
 
         TCP at the end of the connection
@@ -524,6 +542,6 @@ mod tests {
         measured.echo = None;
         measured.screenful = None;
         measured.tcp = None;
-        assert_eq!(report(&measured).sections.len(), 3, "lead, subject and steps");
+        assert_eq!(report(&measured).sections.len(), 4, "lead, subject, verdict and steps");
     }
 }

@@ -1,6 +1,5 @@
 //! Arguments of `plumb measure`, and their valid combinations with each kind of target.
 
-use super::schedule::{duration, large_size, schedule, size};
 use crate::address_families::AddressFamilyOptions;
 use crate::heading;
 use crate::manual::ManualPage;
@@ -8,7 +7,8 @@ use crate::manual::entries::{KNOWN_HOSTS, LOGIN_VARIABLES, METERS, NETRC, REPORT
 use anyhow::{Context, Result, bail};
 use carrier::{self, Route};
 use clap::ColorChoice;
-use measure::{LoginTarget, MeasureTarget, ProgramTarget, Schedule};
+use measure::{FOLLOW_INTERVAL, LoginTarget, MeasureTarget, ProgramTarget, Schedule, TRIES_MAX};
+use measure::{duration, large_size, schedule, size};
 use net::time::Duration;
 use std::path::PathBuf;
 
@@ -37,8 +37,6 @@ pub(crate) const PAGE: ManualPage = ManualPage {
         "plumb measure host",
         "plumb measure --user me --html report.html telnets://host",
         "plumb measure --bytes 4M --estimate 10G ftp://ftp.example.net/pub/image.iso",
-        "plumb measure --pattern 'serial:/dev/ttyUSB0?baud=115200'",
-        "plumb measure --every 60s --for 1h --json host",
         "plumb measure --exec 'ssh host'",
         "plumb measure --compare 'ssh host' 'mosh host' 'plumb login host'",
     ],
@@ -135,7 +133,8 @@ pub(crate) struct Arguments {
     pub(super) estimate: Option<u64>,
 
     /// Number of tries. The first one that succeeds performs the measurement, and the others only
-    /// test whether the target is usable [default: 1, or as many as --for allows]
+    /// measure the echo of ten keys or the connection to a file server. Each try is one line of
+    /// output [default: 1, or as many as --for allows]
     #[arg(long = "tries", alias = "count", value_name = "count",
           value_parser = clap::value_parser!(u64).range(1..=100_000),
           help_heading = heading::SERIES)]
@@ -148,6 +147,11 @@ pub(crate) struct Arguments {
     #[arg(long = "for", value_name = "duration", value_parser = duration,
           help_heading = heading::SERIES)]
     pub(super) length: Option<Duration>,
+
+    /// Try until an interrupt, and display the recent tries on the last line of a terminal; the
+    /// default of --every is 1s
+    #[arg(long, conflicts_with_all = ["count", "length"], help_heading = heading::SERIES)]
+    pub(super) follow: bool,
 
     /// Route to the target, as for login
     #[arg(long, value_name = "kernel|tun:name|tap:name|packet:interface|serial:device",
@@ -200,7 +204,8 @@ impl Arguments {
     ///
     /// Returns an error with an explanation if the arguments are incompatible.
     pub(super) fn schedule(&self) -> Result<Schedule> {
-        let is_series = self.count.is_some() || self.every.is_some() || self.length.is_some();
+        let has_end = self.count.is_some() || self.length.is_some();
+        let is_series = has_end || self.every.is_some() || self.follow;
         let target = self.target()?;
         let is_of_files = matches!(target, MeasureTarget::Files(_));
         match &target {
@@ -226,7 +231,9 @@ impl Arguments {
             MeasureTarget::Running(_) if self.write || self.pattern => {
                 bail!("--write and --pattern do not apply to a running plumb: omit them")
             }
-            MeasureTarget::Running(_) if self.count.is_some() || self.every.is_some() => {
+            MeasureTarget::Running(_)
+                if self.count.is_some() || self.every.is_some() || self.follow =>
+            {
                 bail!("a running plumb is observed once: use --for instead of --tries and --every")
             }
             MeasureTarget::Running(_) => schedule(None, None, None),
@@ -237,6 +244,9 @@ impl Arguments {
                 bail!(
                     "--pattern requires --write: the content of the server's own files is unknown"
                 )
+            }
+            _ if self.follow => {
+                schedule(Some(TRIES_MAX), self.every.or(Some(FOLLOW_INTERVAL)), None)
             }
             _ => schedule(self.count, self.every, self.length),
         }

@@ -6,7 +6,6 @@
 
 mod arguments;
 mod keystroke_waterfall;
-mod schedule;
 mod status_display;
 mod termination_signals;
 
@@ -21,16 +20,19 @@ use anyhow::{Context, Result};
 use clap::ColorChoice;
 use measure::{
     FailureKind, FileOptions, Interrupts, Login, LoginOptions, MeasureOptions, MeasureTarget,
-    Prompts, Series, SeriesResult,
+    Prompts, Schedule, Series, SeriesResult,
 };
 use net::time::Duration;
 use os::tty::{self, RawMode};
 use records::Measurement;
+use records::calendar::Moment;
+use records::measures::Attempt;
 use report::bar_chart::{Charset, Style};
 use report::html::Section;
 use report::summary;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
+use std::time::SystemTime;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
@@ -47,8 +49,12 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         if !arguments.compare.is_empty() {
             return compare(arguments, &options, &interrupts);
         }
-        let series = Series { options: &options, interrupts: &interrupts };
+        let on_try = |tries: &[Attempt]| show_try(arguments, schedule, tries);
+        let series = Series { options: &options, interrupts: &interrupts, on_try: &on_try };
         let series_result = series.run(schedule)?;
+        if let (true, Some(display)) = (arguments.follow, status_display()) {
+            display("");
+        }
         report(arguments, &series_result)?;
         Ok(result(&series_result))
     });
@@ -113,6 +119,25 @@ fn options(arguments: &Arguments) -> Result<MeasureOptions> {
         observation_time: arguments.length,
         progress: status_display(),
     })
+}
+
+/// Prints the last of `tries` if there are several tries.
+fn show_try(arguments: &Arguments, schedule: Schedule, tries: &[Attempt]) {
+    let Some(last) = tries.last().filter(|_| schedule.count > 1 && !arguments.json) else { return };
+    let display = status_display().filter(|_| arguments.follow);
+    if let Some(display) = display {
+        display("");
+    }
+    let style = style_with(arguments.color);
+    let now = Moment::from(SystemTime::now()).rfc_3339();
+    let time = now.get(11..19).unwrap_or_default();
+    let mut stdout = io::stdout();
+    // Ignored: the reader of the output has gone.
+    _ = stdout.write_all(summary::try_line(last, time, style).as_bytes());
+    _ = stdout.flush();
+    if let Some(display) = display {
+        display(&summary::recent_line(tries, style));
+    }
 }
 
 /// Measures the programs of `--compare` in turn, and prints their figures side by side.

@@ -73,7 +73,8 @@ pub(crate) fn painted_grade(line: &str, grade: Grade, style: Style) -> String {
     }
 }
 
-fn headline(measured: &Measurement, assessment: &Assessment, width: usize) -> String {
+/// Returns the grade and the time that a user notices, as one line if it fits into `width`.
+pub(super) fn headline(measured: &Measurement, assessment: &Assessment, width: usize) -> String {
     let grade = assessment.grade.text();
     if let Some(reason) = &measured.failure {
         return format!("{grade}: {reason}");
