@@ -321,9 +321,9 @@ fn an_interrupted_demonstration_ends_all_its_processes() {
     command.env("PLUMBLINE_TEST", &mark);
     let mut program = Program::start(&mut command).unwrap();
     let mut output = program.child().stdout.take().unwrap();
-    // The second part of the demonstration, which is the login, has started.
+    // The first part of the demonstration, which is the login, has started.
     let mut text = Vec::new();
-    while !String::from_utf8_lossy(&text).contains("2. A real login") {
+    while !String::from_utf8_lossy(&text).contains("1. A real login") {
         let mut byte = [0];
         output.read_exact(&mut byte).unwrap();
         text.extend(byte);

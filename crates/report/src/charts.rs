@@ -155,7 +155,7 @@ fn cdf(echo: &Echo) -> Plot {
         y: axis("echoes up to this time", Unit::Percent, Scale::FromZero),
         series: vec![
             series("echoes", 1, SeriesShape::Steps, points),
-            series("noticed above 25 ms", 4, SeriesShape::Verticals, vec![(NOTICED_NS, 0.0)]),
+            series("noticed above 25 ms", 2, SeriesShape::Verticals, vec![(NOTICED_NS, 0.0)]),
             series(
                 "too slow above 250 ms",
                 0,

@@ -8,6 +8,9 @@ use records::comparison::ComparedProgram;
 use records::escape;
 use records::format::duration_or_unknown;
 
+/// Returns a figure of a program, ns.
+type Figure = fn(&ComparedProgram) -> Option<u64>;
+
 /// Returns the figures of the programs side by side, and the failures, which come first.
 #[must_use]
 pub fn text(programs: &[ComparedProgram], style: Style) -> String {
@@ -22,7 +25,7 @@ pub fn text(programs: &[ComparedProgram], style: Style) -> String {
     }
     let labels = labels(programs);
     let mut table = labels.iter().fold(Table::new().text(""), |table, label| table.number(label));
-    let rows: [(&str, fn(&ComparedProgram) -> Option<u64>); 6] = [
+    let rows: [(&str, Figure); 6] = [
         ("echo, p50", |program| program.echo_p50_ns),
         ("echo, p99", |program| program.echo_p99_ns),
         ("paced keys", |program| program.paced_echo_ns),

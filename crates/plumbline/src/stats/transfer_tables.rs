@@ -67,11 +67,17 @@ pub(super) fn list(transfers: &[(u64, Transfer)]) -> Grid {
             Cell::bytes(transfer.remote_host().as_deref()),
             transfer.size.file_bytes.map_or(Cell::Unknown, Cell::Size),
             Cell::duration(transfer.time.total_ns),
-            transfer.rate_bps().map_or(Cell::Unknown, |bps| Cell::ByteRate(bps / 8)),
+            byte_rate(transfer).map_or(Cell::Unknown, Cell::ByteRate),
             Cell::text(transfer.result.outcome.map(Outcome::text)),
         ]);
     }
     grid
+}
+
+/// Returns the size divided by the duration, bytes per second.
+fn byte_rate(transfer: &Transfer) -> Option<u64> {
+    let bytes = u128::from(transfer.size.file_bytes?);
+    u64::try_from((bytes * 1_000_000_000).checked_div(u128::from(transfer.time.total_ns?))?).ok()
 }
 
 /// Returns the path of the transferred file.

@@ -50,15 +50,12 @@ pub fn recent_line(tries: &[Attempt], style: Style) -> String {
             if tries.iter().any(|one| one.echo_p50_ns.is_some()) { "echo" } else { "usable" };
         format!(", {name} {}", duration(ns))
     });
-    let mut text = format!("{} tries, {failed} failed{median}", tries.len());
-    let recent = tries.get(tries.len().saturating_sub(RECENT_MAX)..).unwrap_or(tries);
+    let text = style.in_charset(&format!("{} tries, {failed} failed{median}", tries.len()));
+    let free = style.columns().saturating_sub(text.chars().count() + 2);
+    let recent = tries.get(tries.len().saturating_sub(free.min(RECENT_MAX))..).unwrap_or(tries);
     let longest = recent.iter().filter_map(felt).max().unwrap_or(0).max(1);
     let marks: String = recent.iter().map(|one| mark(felt(one), longest, style.charset)).collect();
-    text = style.in_charset(&text);
-    if text.chars().count() + marks.chars().count() + 2 <= style.columns() {
-        text += &format!("  {marks}");
-    }
-    text
+    format!("{text}  {marks}").trim_end().to_owned()
 }
 
 fn mark(ns: Option<u64>, longest: u64, charset: Charset) -> char {
