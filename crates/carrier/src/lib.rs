@@ -7,6 +7,7 @@
 
 mod ack_policy;
 mod attachment;
+mod byte_device;
 mod carrier_status;
 mod destination;
 mod engine_context;
@@ -21,6 +22,7 @@ mod open_route;
 mod outcome;
 mod packet_io;
 mod pins;
+mod program;
 mod route;
 mod scheme;
 mod serial_line;
@@ -48,6 +50,7 @@ pub use happy_eyeballs::connect;
 pub use local_addresses::LocalAddresses;
 pub use outcome::{Outcome, outcome_of};
 pub use pins::{remove_certificates, saved_certificates};
+pub use program::{EndedProgram, run_on_program};
 pub use route::{Route, SerialLink};
 pub use scheme::Scheme;
 pub use serial_line::run_on_serial_line;

@@ -20,6 +20,8 @@ pub enum Carrier {
     Network(Route),
     /// A serial line without a network layer.
     Line(SerialTarget),
+    /// A program on a pseudo-terminal.
+    Program,
 }
 
 impl fmt::Display for Carrier {
@@ -27,6 +29,7 @@ impl fmt::Display for Carrier {
         match self {
             Self::Network(via) => via.fmt(f),
             Self::Line(line) => line.fmt(f),
+            Self::Program => f.write_str("exec"),
         }
     }
 }
@@ -36,7 +39,7 @@ impl Carrier {
     fn nominal_bps(&self) -> Option<u32> {
         match self {
             Self::Network(Route::Serial { rate_bps, .. }) => Some(*rate_bps),
-            Self::Network(_) => None,
+            Self::Network(_) | Self::Program => None,
             Self::Line(line) => Some(line.settings.bits_per_second),
         }
     }
@@ -46,7 +49,8 @@ impl Carrier {
         match self {
             Self::Network(Route::Serial { device, .. }) if device.starts_with("/dev/pts") => None,
             Self::Network(Route::Serial { rate_bps, .. }) => Some(*rate_bps),
-            Self::Network(Route::Kernel | Route::Tun { .. } | Route::Segment(_)) => None,
+            Self::Network(Route::Kernel | Route::Tun { .. } | Route::Segment(_))
+            | Self::Program => None,
             Self::Line(line) => line.rate_bps(),
         }
     }
@@ -56,7 +60,7 @@ impl Carrier {
         match self {
             Self::Line(line) => line.bits_per_byte(),
             Self::Network(Route::Serial { .. }) => 10,
-            Self::Network(_) => 8,
+            Self::Network(_) | Self::Program => 8,
         }
     }
 }
@@ -102,7 +106,7 @@ impl Circumstances {
         let median = statistics::nearest_rank(&keys, 50);
         let echo = median.map(|key| {
             let bytes = match self.carrier {
-                Carrier::Line(_) => ECHO_BYTES,
+                Carrier::Line(_) | Carrier::Program => ECHO_BYTES,
                 // A line carries both directions at once, so only the bytes of one direction count.
                 Carrier::Network(_) => key.line_bytes / 2,
             };

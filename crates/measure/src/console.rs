@@ -8,8 +8,8 @@ use protocols::telnet::{Event, Telnet, UserSettings};
 use protocols::terminal::Terminal;
 use records::arrivals::Arrival;
 
-const COLUMNS: u16 = 80;
-const ROWS: u16 = 24;
+pub(crate) const COLUMNS: u16 = 80;
+pub(crate) const ROWS: u16 = 24;
 /// Maximum number of captured bytes of a command's output.
 const CAPTURE_BYTES_MAX: usize = 64 * 1024;
 /// Maximum number of bytes queued for a serial line.
@@ -21,7 +21,7 @@ const ARRIVALS_MAX: usize = 4096;
 /// Telnet engine and terminal emulator.
 pub(crate) struct MeasureConsole {
     telnet: Telnet,
-    /// Output queued for a serial line without Telnet; `None` with Telnet.
+    /// Output queued for a serial line or a program without Telnet; `None` with Telnet.
     line: Option<Vec<u8>>,
     screen: Screen,
 }
@@ -369,6 +369,13 @@ impl MeasureConsole {
     /// Returns whether the cell at this row and column shows `character`.
     pub(crate) fn shows(&self, (row, column): (u16, u16), character: char) -> bool {
         self.screen.terminal.cell(row, column).is_some_and(|cell| cell.character() == character)
+    }
+
+    /// Returns the last line of the screen that contains text.
+    pub(crate) fn last_line(&self) -> Option<String> {
+        let rows = (0..ROWS).rev().map(|row| self.screen.terminal.row_text(row));
+        let mut texts = rows.map(|text| text.trim().to_owned());
+        texts.find(|text| !text.is_empty())
     }
 
     /// Returns the text in the cursor's row before the cursor, including blanks.

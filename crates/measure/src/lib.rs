@@ -18,6 +18,7 @@
 
 mod circumstances;
 mod command_response;
+mod comparison;
 mod concurrent_echo;
 mod console;
 mod echo;
@@ -42,6 +43,7 @@ mod prompt;
 mod record;
 mod recorded;
 mod running;
+mod schedule;
 mod screen_output;
 mod series;
 mod short_output;
@@ -50,6 +52,7 @@ mod timestamps;
 mod transfers;
 
 pub use circumstances::{Carrier, Circumstances};
+pub use comparison::compare;
 pub use interrupt::{Interrupter, Interrupts};
 pub use login_session::{Login, MeasureSession, SessionParameters, SessionResults};
 pub use measure_options::{FileOptions, LoginOptions, MeasureOptions};
@@ -57,5 +60,6 @@ pub use outcome::{FailureKind, TryFailure, TryResults};
 pub use progress::ProgressLine;
 pub use prompt::Prompts;
 pub use record::{MedianKeystroke, measurement, median_keystroke};
+pub use schedule::{FOLLOW_INTERVAL, TRIES_MAX, duration, large_size, schedule, size};
 pub use series::{Schedule, Series, SeriesResult};
-pub use target::{LoginTarget, MeasureTarget, SerialTarget};
+pub use target::{LoginTarget, MeasureTarget, ProgramTarget, SerialTarget};

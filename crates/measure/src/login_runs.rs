@@ -1,22 +1,25 @@
 //! Measured logins: over Telnet, with or without TLS, and over a serial line.
 
 use super::circumstances::{Carrier, Circumstances};
+use super::console::{COLUMNS, ROWS};
 use super::interrupt::Interrupts;
 use super::login_session::{MeasureSession, SessionParameters, SessionResults};
 use super::measure_options::MeasureOptions;
-use super::nanoseconds::nanos;
-use super::outcome::{FailureKind, TryFailure, TryResults};
-use super::probe_login::{LoginProbe, ProbeParameters, ProbeResult, unusable_reason};
+use super::outcome::{FailureKind, TryFailure, TryResults, Usable};
+use super::probe_login::{
+    LoginProbe, ProbeParameters, ProbeResult, silence_reason, unusable_reason,
+};
 use super::progress::ProgressLine;
 use super::prompt::Prompts;
 use super::record::{measurement, median_keystroke};
-use super::target::LoginTarget;
+use super::target::{LoginTarget, ProgramTarget};
 use anyhow::Result;
 use carrier::{
     self, EndedSession, EngineContext, MaybeTls, NoAddress, Outcome, Route, StreamSession, Trust,
 };
 use net::time::{Duration, Instant};
 use os::clock::Calibration;
+use os::tty::WindowSize;
 use records::measures::AttemptOutcome;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -29,6 +32,9 @@ pub(super) struct Logins<'a> {
     pub(super) interrupts: &'a Interrupts,
 }
 
+/// Number of keys whose echo is measured in each try after the first one.
+const PROBE_KEYS: usize = 10;
+
 /// A session that has ended.
 struct FinishedSession<S> {
     session: S,
@@ -39,6 +45,24 @@ struct FinishedSession<S> {
     tls: Option<Duration>,
     /// Reason why the connection did not open; `None` if it opened.
     connect_failure: Option<TryFailure>,
+    /// How the program of the session ended, if it ended before the session.
+    program_end: Option<String>,
+}
+
+impl<S> FinishedSession<S> {
+    /// Creates the result of a session over a device without addresses.
+    fn without_network(session: S) -> Self {
+        Self {
+            session,
+            outcome: Outcome::LocalClosed,
+            address: None,
+            resolve: None,
+            connecting_at: None,
+            tls: None,
+            connect_failure: None,
+            program_end: None,
+        }
+    }
 }
 
 impl Logins<'_> {
@@ -51,19 +75,18 @@ impl Logins<'_> {
     pub(super) fn measure(&self) -> Result<Result<TryResults, TryFailure>> {
         let started_at = SystemTime::now();
         let calibration = Calibration::start();
-        let plan = self.plan();
-        let interrupt = Some(self.interrupts.descriptor()?);
-        let progress = ProgressLine::new(self.options.progress);
-        let session = match self.target {
-            LoginTarget::Host { .. } => MeasureSession::new(plan, interrupt, progress),
-            LoginTarget::Line(_) => MeasureSession::on_line(plan, interrupt, progress),
-        };
+        let session = self.session(self.plan(), self.options.progress)?;
         let mut context = EngineContext::new(true)?;
         let ended = match self.run_session(session, &mut context)? {
             Ok(ended) => ended,
             Err(failed) => return Ok(Err(failed)),
         };
-        let findings = ended.session.into_findings(ended.outcome);
+        let last_line = ended.session.last_line();
+        let mut findings = ended.session.into_findings(ended.outcome);
+        if let Some(end) = ended.program_end {
+            let output = last_line.map_or_else(String::new, |line| format!(": {line}"));
+            findings.notes.push(format!("{end}{output}"));
+        }
         if findings.opened_at.is_none() {
             return Ok(Err(ended.connect_failure.unwrap_or_else(TryFailure::interrupted)));
         }
@@ -90,22 +113,63 @@ impl Logins<'_> {
         )))
     }
 
-    /// Determines whether the login is usable, and returns the time until it was usable, ns.
+    /// Determines whether the login is usable, by the echo of a few keys at the first prompt.
     ///
     /// # Errors
     ///
     /// Returns the errors of [`Logins::measure`].
-    pub(super) fn probe_availability(&self) -> Result<Result<u64, TryFailure>> {
-        let started_at = std::time::Instant::now();
-        // On a serial line an echo is the only sign of a remote host.
-        let keys = if matches!(self.target, LoginTarget::Line(_)) { 1 } else { 0 };
-        Ok(self.run_probe(self.probe_parameters(keys))?.map(|probe_result| {
-            let wait_time = probe_result
-                .usable_at
-                .zip(probe_result.wait_started_at)
-                .map(|(at, since)| at - since);
-            wait_time.map_or_else(|| nanos(started_at.elapsed()), nanos)
+    pub(super) fn probe_availability(&self) -> Result<Result<Usable, TryFailure>> {
+        let calibration = Calibration::start();
+        let plan = SessionParameters { keys: PROBE_KEYS, login: None, ..self.plan() };
+        let session = self.session(plan, None)?.until_echo();
+        let mut context = EngineContext::new(true)?;
+        let ended = match self.run_session(session, &mut context)? {
+            Ok(ended) => ended,
+            Err(failed) => return Ok(Err(failed)),
+        };
+        let outcome = ended.outcome;
+        let findings = ended.session.into_findings(outcome);
+        if findings.opened_at.is_none() || self.interrupts.is_interrupted() {
+            return Ok(Err(ended.connect_failure.unwrap_or_else(TryFailure::interrupted)));
+        }
+        let circumstances = Circumstances {
+            target: self.target.to_string(),
+            address: ended.address,
+            carrier: self.carrier(),
+            started_at: SystemTime::now(),
+            resolve: ended.resolve,
+            connecting_at: ended.connecting_at,
+            tls: ended.tls,
+            tick: calibration.finish(),
+            refutation: None,
+        };
+        let results = results_of_try(findings, &circumstances, None);
+        let Some(response_ns) = results.response_ns else {
+            let kind = FailureKind::RemoteHost;
+            let reason = ended.program_end.as_deref().unwrap_or(silence_reason(outcome));
+            return Ok(Err(TryFailure::new(AttemptOutcome::NotUsable, kind, reason)));
+        };
+        let tcp = results.record.tcp.as_ref();
+        Ok(Ok(Usable {
+            response_ns,
+            echo_p50_ns: results.record.echo.as_ref().map(|echo| echo.p50_ns),
+            retransmissions: tcp.and_then(|tcp| tcp.retransmissions),
         }))
+    }
+
+    /// Creates the measuring session of the target.
+    fn session(
+        &self,
+        plan: SessionParameters,
+        progress: Option<fn(&str)>,
+    ) -> Result<MeasureSession> {
+        let interrupt = Some(self.interrupts.descriptor()?);
+        let progress = ProgressLine::new(progress);
+        Ok(match self.target {
+            LoginTarget::Host { .. } => MeasureSession::new(plan, interrupt, progress),
+            LoginTarget::Line(_) => MeasureSession::on_line(plan, interrupt, progress),
+            LoginTarget::Program(_) => MeasureSession::on_program(plan, interrupt, progress),
+        })
     }
 
     fn probe_parameters(&self, keys: u64) -> ProbeParameters {
@@ -117,7 +181,9 @@ impl Logins<'_> {
         let interrupt = Some(self.interrupts.descriptor()?);
         let probe = match self.target {
             LoginTarget::Host { .. } => LoginProbe::new(parameters, interrupt),
-            LoginTarget::Line(_) => LoginProbe::on_line(parameters, interrupt),
+            LoginTarget::Line(_) | LoginTarget::Program(_) => {
+                LoginProbe::on_line(parameters, interrupt)
+            }
         };
         let mut context = EngineContext::new(false)?;
         let ended = match self.run_session(probe, &mut context)? {
@@ -158,17 +224,9 @@ impl Logins<'_> {
             LoginTarget::Line(line) => {
                 let ended =
                     carrier::run_on_serial_line(session, &line.device, line.settings, context)?;
-                let EndedSession { session, outcome, .. } = ended;
-                return Ok(Ok(FinishedSession {
-                    session,
-                    outcome,
-                    address: None,
-                    resolve: None,
-                    connecting_at: None,
-                    tls: None,
-                    connect_failure: None,
-                }));
+                return Ok(Ok(FinishedSession::without_network(ended.session)));
             }
+            LoginTarget::Program(program) => return run_program(session, program, context),
         };
         let failure =
             |outcome, reason: &str| TryFailure::new(outcome, FailureKind::RemoteHost, reason);
@@ -213,6 +271,7 @@ impl Logins<'_> {
             connecting_at: Some(connecting_at),
             tls: handshake,
             connect_failure,
+            program_end: None,
         }))
     }
 
@@ -220,6 +279,7 @@ impl Logins<'_> {
         match self.target {
             LoginTarget::Host { .. } => Carrier::Network(self.via().clone()),
             LoginTarget::Line(line) => Carrier::Line(line.clone()),
+            LoginTarget::Program(_) => Carrier::Program,
         }
     }
 
@@ -247,6 +307,28 @@ impl Logins<'_> {
             run_queue_wait: os::schedule::thread_run_queue_wait,
         }
     }
+}
+
+/// Runs a session over a program on a pseudo-terminal.
+fn run_program<S: StreamSession>(
+    session: S,
+    program: &ProgramTarget,
+    context: &mut EngineContext,
+) -> Result<Result<FinishedSession<S>, TryFailure>> {
+    let size = WindowSize { rows: ROWS, columns: COLUMNS };
+    let ended = match carrier::run_on_program(session, program.command(), size, context)? {
+        Ok(ended) => ended,
+        Err(error) => {
+            let reason = format!("cannot run '{}': {error}", program.program());
+            let kind = FailureKind::Request;
+            return Ok(Err(TryFailure::new(AttemptOutcome::ThisMachine, kind, &reason)));
+        }
+    };
+    let program_end = ended.has_hung_up.then(|| match ended.exit_status {
+        Some(status) => format!("the program ended ({status})"),
+        None => "the program closed its terminal".to_owned(),
+    });
+    Ok(Ok(FinishedSession { program_end, ..FinishedSession::without_network(ended.session) }))
 }
 
 fn results_of_try(

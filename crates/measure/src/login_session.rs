@@ -159,6 +159,10 @@ pub struct MeasureSession {
     /// Key that erases a character, if known.
     eraser: Option<u8>,
     has_outstanding_answers: bool,
+    /// Whether the carrier is a program on a pseudo-terminal.
+    is_program: bool,
+    /// Whether the session ends after the echoes of single keys.
+    ends_after_echo: bool,
     wants_status: bool,
     deadline: Option<Instant>,
     /// Wait times of this process when the connection was established.
@@ -185,6 +189,8 @@ impl MeasureSession {
             is_in_shell: false,
             eraser: None,
             has_outstanding_answers: true,
+            is_program: false,
+            ends_after_echo: false,
             wants_status: false,
             deadline: None,
             waits_at_opening: WaitTimes::default(),
@@ -205,6 +211,27 @@ impl MeasureSession {
         console.set_run_queue_reader(plan.run_queue_wait);
         let session = Self::new(plan, interrupts, progress);
         Self { console, greeting_timeout: SERIAL_LINE_SILENCE, ..session }
+    }
+
+    /// Creates a session over a program on a pseudo-terminal. The program may connect for some time
+    /// before it prints anything.
+    pub(crate) fn on_program(
+        plan: SessionParameters,
+        interrupts: Option<UnixStream>,
+        progress: ProgressLine,
+    ) -> Self {
+        let greeting_timeout = plan.timeout;
+        Self { greeting_timeout, is_program: true, ..Self::on_line(plan, interrupts, progress) }
+    }
+
+    /// Makes the session end after the echoes of single keys.
+    pub(crate) fn until_echo(self) -> Self {
+        Self { ends_after_echo: true, ..self }
+    }
+
+    /// Returns the last line of text on the screen.
+    pub(crate) fn last_line(&self) -> Option<String> {
+        self.console.last_line()
     }
 
     /// Ends the session after its connection ended with `outcome`, and returns the findings.
@@ -333,12 +360,30 @@ impl MeasureSession {
                 // Keys typed at this prompt would be taken for a user name.
                 return self.end();
             }
+            (Prompt::Confirmation, _) => {
+                return self.end_at_question(
+                    "a question must be answered before the login: answer it once in a terminal, \
+                     or for a host key use ssh -o StrictHostKeyChecking=accept-new",
+                );
+            }
+            (Prompt::Password, None) if self.is_program => {
+                return self.end_at_question(
+                    "the program asks for a password: use --user with --password-file",
+                );
+            }
             (Prompt::Silence, Some(_)) => {
                 self.note("no shell prompt was recognized: specify its ending with --prompt");
             }
             (_, None) => {}
         }
         self.begin_echo(cx);
+    }
+
+    /// Ends the session at a question that it must not answer.
+    fn end_at_question(&mut self, sentence: &str) {
+        self.findings.is_cut_off = true;
+        self.note(sentence);
+        self.end();
     }
 
     fn answer(&mut self, text: &str, is_password: bool, cx: &mut Cx<'_>) {
@@ -374,6 +419,9 @@ impl MeasureSession {
     fn on_echoed(&mut self, erasers: Option<Vec<u8>>, cx: &mut Cx<'_>) {
         self.eraser = erasers.as_ref().and_then(|keys| keys.first().copied());
         self.store_echoes();
+        if self.ends_after_echo {
+            return self.end();
+        }
         match erasers {
             Some(erasers) => {
                 self.wants_status = true;
@@ -396,7 +444,8 @@ impl MeasureSession {
 
     /// Starts the short outputs, from which the default screenful is predicted.
     fn begin_short_outputs(&mut self, cx: &mut Cx<'_>) {
-        if !self.is_in_shell || self.plan.command.is_some() {
+        // Without a round-trip time, nothing can be predicted from short outputs.
+        if !self.is_in_shell || self.plan.command.is_some() || self.is_program {
             return self.begin_screenful(cx);
         }
         self.progress.show("short outputs");
@@ -419,9 +468,10 @@ impl MeasureSession {
         self.wants_status = true;
         self.progress.show("screenful");
         let source = match (self.is_in_shell, self.plan.command.clone()) {
+            // A program such as mosh draws only the cells that change.
             (true, None) => OutputSource::Command {
                 text: SCREENFUL_COMMAND.to_owned(),
-                cells: Some(SCREENFUL_CELLS),
+                cells: (!self.is_program).then_some(SCREENFUL_CELLS),
             },
             (true, Some(text)) => OutputSource::Command { text, cells: None },
             (false, _) => OutputSource::Typed,
@@ -453,6 +503,10 @@ impl MeasureSession {
         // A user-defined command may have side effects, so it runs only once.
         if !is_complete || !is_command || self.plan.command.is_some() {
             return self.end();
+        }
+        if self.is_program {
+            // The acknowledgments of the program cannot be delayed.
+            return self.begin_load(cx);
         }
         // With a short delay before the output, the echo of Return is sent separately.
         let text = format!("env true; {SCREENFUL_COMMAND}");
@@ -624,7 +678,9 @@ impl Stream for MeasureSession {
     fn peer_closed(&mut self, _cx: &mut Cx<'_>) {
         if !matches!(self.stage, Stage::Over) {
             self.findings.is_cut_off = true;
-            self.note("the remote host closed the connection");
+            if !self.is_program {
+                self.note("the remote host closed the connection");
+            }
         }
         self.store_echoes();
         self.stage = Stage::Over;

@@ -1,6 +1,6 @@
 //! Observations of a measured login, as the input of the verdict.
 
-use super::circumstances::Circumstances;
+use super::circumstances::{Carrier, Circumstances};
 use super::command_response::ResponseTimes;
 use super::concurrent_echo::EchoUnderLoad;
 use super::console::Watch;
@@ -25,6 +25,9 @@ pub(super) fn of_session(
     record: &Measurement,
 ) -> Observation {
     let rates = circumstances.rates();
+    // The acknowledgments of a program on a pseudo-terminal are not those of this process.
+    let is_program = matches!(circumstances.carrier, Carrier::Program);
+    let sends_acknowledgments = !is_program;
     let echo = record.echo.as_ref().map(|echo| Echoes {
         samples_ns: echo.times_ns.clone(),
         own_wait_ns: own_waits_ns(&findings.keystrokes),
@@ -44,7 +47,7 @@ pub(super) fn of_session(
     });
     let path = path(findings.status.as_ref(), circumstances);
     Observation {
-        steps: steps(findings, record),
+        steps: steps(findings, record, is_program),
         echo,
         echo_train: echoes(&findings.paced_echoes),
         echo_under_load: longest_load(findings).and_then(|under_load| echoes(&under_load.echoes)),
@@ -61,8 +64,9 @@ pub(super) fn of_session(
         screenful_delayed_ack: findings
             .screenful_delayed_ack
             .as_ref()
+            .filter(|_| sends_acknowledgments)
             .and_then(|received| flow(received, Origin::Program)),
-        answers: answers(&findings.response_times),
+        answers: answers(&findings.response_times).filter(|_| sends_acknowledgments),
         transfers: transfers.into_iter().collect(),
         sustained,
         blocked: find_blocked_output(findings, path.mss_bytes),
@@ -76,7 +80,7 @@ pub(super) fn of_session(
 }
 
 /// Returns the times of the steps until the session was usable.
-fn steps(findings: &SessionResults, record: &Measurement) -> Steps {
+fn steps(findings: &SessionResults, record: &Measurement, is_program: bool) -> Steps {
     let phases = &record.phases;
     let greeting = findings.opened_at.zip(findings.first_data_at).map(|(from, to)| to - from);
     // Text that matches no known prompt may be any output.
@@ -84,7 +88,8 @@ fn steps(findings: &SessionResults, record: &Measurement) -> Steps {
     Steps {
         resolve_ns: phases.resolve_ns,
         connect_ns: phases.connect_ns,
-        greeting_ns: greeting.map(nanos),
+        is_program,
+        greeting_ns: greeting.map(nanos).filter(|_| !is_program),
         tls_ns: phases.tls_ns,
         tls_cpu_ns: None,
         negotiation_ns: phases.negotiation_ns,
@@ -96,7 +101,7 @@ fn steps(findings: &SessionResults, record: &Measurement) -> Steps {
 
 /// Returns the longest output during which keys were typed. A short output does not fill the
 /// queues.
-fn longest_load(findings: &SessionResults) -> Option<&EchoUnderLoad> {
+pub(super) fn longest_load(findings: &SessionResults) -> Option<&EchoUnderLoad> {
     let sustained = findings.sustained.iter();
     let longer_outputs =
         sustained.flat_map(|output| output.probe.iter().chain([&output.under_load]));

@@ -28,6 +28,24 @@ pub struct TryResults {
     pub is_incomplete: bool,
 }
 
+/// Result of a try that only determines whether the target is usable.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Usable {
+    /// Time until the target was usable, ns.
+    pub(super) response_ns: u64,
+    /// Median echo, ns.
+    pub(super) echo_p50_ns: Option<u64>,
+    /// Number of retransmitted TCP segments.
+    pub(super) retransmissions: Option<u64>,
+}
+
+impl Usable {
+    /// Creates the result for a target without an echo.
+    pub(super) const fn without_echo(response_ns: u64) -> Self {
+        Self { response_ns, echo_p50_ns: None, retransmissions: None }
+    }
+}
+
 /// Category of a failed try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {

@@ -292,15 +292,17 @@ impl StreamSession for LoginProbe {
 
 /// Returns the reason why a session that ended with `outcome` is unusable, if there is one.
 pub(super) fn unusable_reason(result: &ProbeResult, outcome: Outcome) -> Option<&'static str> {
-    match (result.usable_at, outcome) {
-        (Some(_), _) => None,
-        (None, Outcome::Reset | Outcome::Refused) => {
-            Some("the remote host reset the connection before it sent any data")
+    result.usable_at.is_none().then(|| silence_reason(outcome))
+}
+
+/// Returns the reason why a session without any data ended with `outcome`.
+pub(super) const fn silence_reason(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Reset | Outcome::Refused => {
+            "the remote host reset the connection before it sent any data"
         }
-        (None, Outcome::Closed) => {
-            Some("the remote host closed the connection before it sent any data")
-        }
-        (None, _) => Some("the remote host sent no data"),
+        Outcome::Closed => "the remote host closed the connection before it sent any data",
+        _ => "the remote host sent no data",
     }
 }
 

@@ -13,6 +13,8 @@ pub(crate) enum Prompt {
     Password,
     /// Prompt of a shell for a command.
     Shell,
+    /// Question that must be answered with yes or no, such as the one for a host key.
+    Confirmation,
     /// No known prompt; the remote host has only stopped sending.
     Silence,
 }
@@ -45,6 +47,9 @@ impl Prompts {
             return Some(Prompt::Shell);
         }
         let text = line.trim_end().to_lowercase();
+        if text.contains("(yes/no") || text.ends_with("(y/n)") {
+            return Some(Prompt::Confirmation);
+        }
         let question = text.strip_suffix(':')?;
         let asks_name =
             ["login", "username", "user name"].iter().any(|ask| question.ends_with(ask));
@@ -160,6 +165,16 @@ mod tests {
     fn a_question_for_the_password_is_a_password_prompt() {
         for line in ["Password: ", "password for guest:", "One-time passcode: "] {
             assert_eq!(recognized(line), Some(Prompt::Password), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_question_for_a_host_key_is_recognized() {
+        for line in [
+            "Are you sure you want to continue connecting (yes/no/[fingerprint])? ",
+            "Do you want to continue connecting? (y/n) ",
+        ] {
+            assert_eq!(recognized(line), Some(Prompt::Confirmation), "{line}");
         }
     }
 

@@ -8,14 +8,14 @@ use super::timestamps::{LAYERS, Rates, SpentTime};
 use super::{forecast_login, observed, observed_session};
 use carrier::CarrierStatus;
 use net::meter::Account;
-use net::time::Instant;
+use net::time::{Duration, Instant};
 use net::transport::tcp::Status;
 use os::load::{Machine, load_average};
 use os::socket::TcpInfo;
 use records::arrivals::{self, LineRate};
 use records::calendar::Moment;
 use records::measurement::{
-    Echo, HostInfo, Phases, PromptKind, SCHEMA, Screenful, ScreenfulMethod, TcpStats,
+    Echo, EchoTimes, HostInfo, Phases, PromptKind, SCHEMA, Screenful, ScreenfulMethod, TcpStats,
 };
 use records::split_error::{EmptyIntervals, SplitError};
 use records::{LayerTime, Measurement, statistics, verdict};
@@ -33,6 +33,8 @@ pub(crate) fn empty_record(target: String, via: String, started_at: SystemTime) 
         host: host(),
         phases: Phases::default(),
         echo: None,
+        paced_echo: None,
+        echo_during_output: None,
         screenful: None,
         line: None,
         refuted_line_bps: None,
@@ -45,6 +47,7 @@ pub(crate) fn empty_record(target: String, via: String, started_at: SystemTime) 
         predictions: Vec::new(),
         causes: Vec::new(),
         verdict: String::new(),
+        failure: None,
     }
 }
 
@@ -68,6 +71,9 @@ pub fn measurement(findings: &SessionResults, circumstances: &Circumstances) -> 
     let mut measured = Measurement {
         address: address.map(|address| address.to_string()),
         phases: phases(findings, circumstances),
+        paced_echo: echo_times(&findings.paced_echoes),
+        echo_during_output: observed_session::longest_load(findings)
+            .and_then(|under_load| echo_times(&under_load.echoes)),
         echo: echo.map(|echo| echo.with_error(&samples, rates.resolution_ns(), empty)),
         line: screenful.as_ref().and_then(|screenful| line_rate(screenful, carrier)),
         screenful,
@@ -93,6 +99,10 @@ pub fn measurement(findings: &SessionResults, circumstances: &Circumstances) -> 
         measured.verdict = format!("{sentence} {}", measured.verdict);
     }
     measured
+}
+
+fn echo_times(times: &[Duration]) -> Option<EchoTimes> {
+    EchoTimes::of(times.iter().copied().map(nanos).collect())
 }
 
 pub(super) fn host() -> HostInfo {
@@ -129,9 +139,9 @@ fn phases(findings: &SessionResults, circumstances: &Circumstances) -> Phases {
             Prompt::Login => PromptKind::Login,
             Prompt::Password => PromptKind::Password,
             Prompt::Shell => PromptKind::Shell,
-            Prompt::Silence => PromptKind::Silence,
+            Prompt::Confirmation | Prompt::Silence => PromptKind::Silence,
         }),
-        login_ns: None,
+        login_ns: findings.login.map(nanos),
     }
 }
 
@@ -139,11 +149,11 @@ fn phases(findings: &SessionResults, circumstances: &Circumstances) -> Phases {
 fn line_rate(screenful: &Screenful, carrier: &Carrier) -> Option<LineRate> {
     let bits_per_byte = match carrier {
         Carrier::Line(_) => carrier.bits_per_byte(),
-        Carrier::Network(_) => 8,
+        Carrier::Network(_) | Carrier::Program => 8,
     };
     let nominal_bps = match carrier {
         Carrier::Line(_) => carrier.line_bps().map(u64::from),
-        Carrier::Network(_) => None,
+        Carrier::Network(_) | Carrier::Program => None,
     };
     let rate = arrivals::line_rate(&screenful.arrivals, bits_per_byte)?;
     Some(LineRate { nominal_bps, ..rate })

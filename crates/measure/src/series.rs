@@ -6,7 +6,7 @@ use super::login_runs::Logins;
 use super::measure_options::MeasureOptions;
 use super::nanoseconds::nanos;
 use super::observed;
-use super::outcome::{FailureKind, TryFailure, TryResults};
+use super::outcome::{FailureKind, TryFailure, TryResults, Usable};
 use super::record::empty_record;
 use super::recorded;
 use super::running;
@@ -38,6 +38,8 @@ pub struct Series<'a> {
     pub options: &'a MeasureOptions,
     /// Interruption of the series.
     pub interrupts: &'a Interrupts,
+    /// Receives each try when it ends, with the tries before it.
+    pub on_try: &'a dyn Fn(&[Attempt]),
 }
 
 /// Result of a series.
@@ -70,26 +72,29 @@ impl Series<'_> {
             let at_ns = nanos(clock.now() - Instant::ZERO);
             let outcome = match &measured {
                 None => self.measure()?.map(|results| {
-                    let response_ns = results.response_ns;
+                    let attempt = successful(at_ns, &results);
                     measured = Some(results);
-                    response_ns
+                    attempt
                 }),
-                Some(_) => self.probe_availability()?.map(Some),
+                Some(_) => self.probe_availability()?.map(|usable| Attempt {
+                    response_ns: Some(usable.response_ns),
+                    echo_p50_ns: usable.echo_p50_ns,
+                    retransmissions: usable.retransmissions,
+                    ..Attempt::new(at_ns, AttemptOutcome::Ok)
+                }),
             };
             if self.interrupts.is_interrupted() && outcome.is_err() && number > 0 {
                 // An interrupted try is not counted: it gives no information about the target.
                 break;
             }
             tries.push(match &outcome {
-                Ok(response_ns) => {
-                    let response_ns = *response_ns;
-                    Attempt { at_ns, outcome: AttemptOutcome::Ok, response_ns, error: None }
-                }
-                Err(failure) => {
-                    let error = Some(failure.reason.clone());
-                    Attempt { at_ns, outcome: failure.outcome, response_ns: None, error }
-                }
+                Ok(attempt) => attempt.clone(),
+                Err(failure) => Attempt {
+                    error: Some(failure.reason.clone()),
+                    ..Attempt::new(at_ns, failure.outcome)
+                },
             });
+            (self.on_try)(&tries);
             last_failure = outcome.err().or(last_failure);
             if last_failure.as_ref().is_some_and(|last| last.kind == FailureKind::Request) {
                 // An invalid request would fail at every further try.
@@ -126,9 +131,11 @@ impl Series<'_> {
             record.tries = tries;
             let accuracy = measured.as_ref().and_then(|results| results.accuracy);
             record.measures = Some(Measures::of(&record, every_ns, accuracy));
-            if let Some(sentence) = unavailable(&record.tries).filter(|_| measured.is_some()) {
-                record.verdict = format!("{sentence} {}", record.verdict);
+            let failed_tries = unavailable(&record.tries);
+            if let Some(clause) = failed_tries.as_ref().filter(|_| measured.is_some()) {
+                record.verdict = format!("{clause}. {}", record.verdict);
             }
+            record.failure = measured.as_ref().and_then(failure).or(failed_tries);
         }
         let last_failure = last_failure.filter(|_| measured.is_none());
         SeriesResult { last_failure, measured, record }
@@ -181,7 +188,7 @@ impl Series<'_> {
         }))
     }
 
-    fn probe_availability(&self) -> Result<Result<u64, TryFailure>> {
+    fn probe_availability(&self) -> Result<Result<Usable, TryFailure>> {
         match &self.options.target {
             MeasureTarget::Files(url) => Files { url, options: self.options }.probe_availability(),
             MeasureTarget::Login(target) => self.logins(target).probe_availability(),
@@ -197,7 +204,24 @@ impl Series<'_> {
     }
 }
 
-/// Returns a sentence about the failed tries, if any.
+/// Returns the successful try of a measurement.
+fn successful(at_ns: u64, results: &TryResults) -> Attempt {
+    Attempt {
+        response_ns: results.response_ns,
+        echo_p50_ns: results.record.echo.as_ref().map(|echo| echo.p50_ns),
+        retransmissions: results.record.tcp.as_ref().and_then(|tcp| tcp.retransmissions),
+        ..Attempt::new(at_ns, AttemptOutcome::Ok)
+    }
+}
+
+/// Returns the reason why a measurement is incomplete or has no result.
+pub(super) fn failure(results: &TryResults) -> Option<String> {
+    let is_failed = results.is_incomplete || !results.has_measured;
+    let reason = results.notes.last().cloned();
+    is_failed.then(|| reason.unwrap_or_else(|| "the measurement is incomplete".to_owned()))
+}
+
+/// Returns a clause about the failed tries, if any.
 fn unavailable(tries: &[Attempt]) -> Option<String> {
     let failed_tries = tries.iter().filter(|attempt| attempt.outcome != AttemptOutcome::Ok);
     let count = failed_tries.clone().count();
@@ -206,7 +230,7 @@ fn unavailable(tries: &[Attempt]) -> Option<String> {
         .next_back()
         .unwrap_or("unknown");
     let last = last.trim_end_matches('.');
-    (count > 0).then(|| format!("{count} of {} tries failed; the last error: {last}.", tries.len()))
+    (count > 0).then(|| format!("{count} of {} tries failed; the last error: {last}", tries.len()))
 }
 
 fn saturating_multiple(interval: Duration, times: u64) -> Duration {

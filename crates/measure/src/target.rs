@@ -1,11 +1,12 @@
 //! Target of a measurement: a login over Telnet or a serial line, files of a server, a recorded
-//! session, or a running plumb.
+//! session, a running plumb, or a program on a pseudo-terminal.
 
 use anyhow::{Context, Result, bail};
 use carrier::{Destination, HostTarget, LoginScheme, Scheme, TELNETS_PORT};
 use os::serial::{DataBits, LineSettings, Parity, StopBits};
 use std::fmt;
 use std::path::PathBuf;
+use std::process::Command;
 use std::str::FromStr;
 use transfer::url::Url;
 
@@ -51,6 +52,8 @@ pub enum LoginTarget {
     },
     /// A login over a serial line of this machine.
     Line(SerialTarget),
+    /// A program on a pseudo-terminal, such as an SSH client.
+    Program(ProgramTarget),
 }
 
 impl LoginTarget {
@@ -83,7 +86,46 @@ impl fmt::Display for LoginTarget {
                 if *port == usual { Ok(()) } else { write!(f, ":{port}") }
             }
             Self::Line(line) => line.fmt(f),
+            Self::Program(program) => f.write_str(&program.text),
         }
+    }
+}
+
+/// A program with its arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramTarget {
+    /// Program and arguments as specified by the user.
+    text: String,
+    /// Program.
+    program: String,
+    /// Arguments.
+    arguments: Vec<String>,
+}
+
+impl ProgramTarget {
+    /// Returns the command that starts the program, with an xterm as its terminal.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).env("TERM", "xterm");
+        command
+    }
+
+    /// Returns the name of the program.
+    pub(crate) fn program(&self) -> &str {
+        &self.program
+    }
+}
+
+/// Splits a command into words by the quoting rules of a POSIX shell, without expansions.
+impl FromStr for ProgramTarget {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let mut words = shlex::split(text)
+            .with_context(|| format!("unbalanced quotes in '{}'", text.escape_debug()))?
+            .into_iter();
+        let program = words.next().context("no program: use e.g. --exec 'ssh host'")?;
+        Ok(Self { text: text.to_owned(), program, arguments: words.collect() })
     }
 }
 
@@ -208,6 +250,16 @@ mod tests {
         assert!(message("telnet://").contains("invalid host name"));
         assert!(message("ftp://host/%zz").contains("two hex digits"));
         assert!(message("host:0").contains("port"));
+    }
+
+    #[test]
+    fn a_program_is_split_like_a_shell_does_but_not_expanded() {
+        let target: ProgramTarget = "ssh -o 'User me' \"a b\" $HOME *".parse().unwrap();
+        assert_eq!(target.program(), "ssh");
+        assert_eq!(target.arguments, ["-o", "User me", "a b", "$HOME", "*"]);
+        let message = |text: &str| text.parse::<ProgramTarget>().unwrap_err().to_string();
+        assert!(message("ssh 'host").contains("unbalanced quotes"));
+        assert!(message("  ").contains("no program"));
     }
 
     #[test]

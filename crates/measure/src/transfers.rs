@@ -4,7 +4,7 @@ use super::forecast;
 use super::measure_options::MeasureOptions;
 use super::nanoseconds::nanos;
 use super::observed;
-use super::outcome::{FailureKind, TryFailure, TryResults};
+use super::outcome::{FailureKind, TryFailure, TryResults, Usable};
 use super::progress::ProgressLine;
 use super::record::empty_record;
 use anyhow::Result;
@@ -71,12 +71,12 @@ impl Files<'_> {
         Ok(found?.map(|found| self.results_of_try(found, started_at)))
     }
 
-    /// Determines whether the file server is usable, and returns the time until it was usable, ns.
+    /// Determines whether the file server is usable.
     ///
     /// # Errors
     ///
     /// Returns the errors of [`Files::measure`].
-    pub(super) fn probe_availability(&self) -> Result<Result<u64, TryFailure>> {
+    pub(super) fn probe_availability(&self) -> Result<Result<Usable, TryFailure>> {
         let started_at = Instant::now();
         match self.url.scheme {
             UrlScheme::Ftp(..) => {
@@ -85,7 +85,7 @@ impl Files<'_> {
                     Err(failed) => return Ok(Err(failed)),
                 };
                 Ok(probe::probe_availability(self.url, &options)
-                    .map(|found| opening_ns(&found.opening))
+                    .map(|found| Usable::without_echo(opening_ns(&found.opening)))
                     .map_err(TryFailure::of_files))
             }
             UrlScheme::Tftp(mode) => {
@@ -94,7 +94,7 @@ impl Files<'_> {
                     Err(failed) => return Ok(Err(failed)),
                 };
                 Ok(tftp::probe::probe_availability(&spec)
-                    .map(|_| nanos(started_at.elapsed()))
+                    .map(|_| Usable::without_echo(nanos(started_at.elapsed())))
                     .map_err(TryFailure::of_files))
             }
         }

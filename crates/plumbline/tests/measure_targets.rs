@@ -360,6 +360,12 @@ fn the_first_attempt_is_measured_and_all_attempts_count_for_availability() {
         assert_eq!((measures.tries, measures.tries_failed), (3, 0));
         assert_eq!((measures.availability, measures.between_failures_ns), (Some(1.0), None));
         assert!(record.echo.is_some());
+        assert!(record.tries.iter().all(|one| one.echo_p50_ns.is_some()), "{:?}", record.tries);
+        let words = ["--keys", "5", "--every", "100ms", "--tries", "3", "--color", "never"];
+        let output = directory.plumb(&[&["measure"], &words[..], &[&target]].concat());
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let is_try = |line: &&str| line.contains("  OK      echo ");
+        assert_eq!(text.lines().filter(is_try).count(), 3, "{text}");
     });
 }
 

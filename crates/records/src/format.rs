@@ -74,6 +74,23 @@ pub fn rate(bits_per_s: u64) -> String {
     format!("{:.decimals$} {name}", value / unit)
 }
 
+/// Returns the size of a file with three significant digits: `16.8 MB`.
+#[must_use]
+pub fn size(bytes: u64) -> String {
+    let units = [("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
+    let value = bytes as f64;
+    // A value that is rounded up to 1000 has the next unit.
+    let Some((name, unit)) = units.into_iter().find(|(_, unit)| value >= unit * 0.9995) else {
+        return format!("{bytes} B");
+    };
+    let decimals = match value / unit {
+        99.95.. => 0,
+        9.995.. => 1,
+        _ => 2,
+    };
+    format!("{:.decimals$} {name}", value / unit)
+}
+
 /// Formats a known rate with [`rate`]; returns [`UNKNOWN`] for `None`.
 #[must_use]
 pub fn rate_or_unknown(bits_per_s: Option<u64>) -> String {
@@ -111,6 +128,13 @@ fn decimal(scaled: u128, decimals: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_size_has_three_significant_digits() {
+        let texts = [0, 999, 1_000, 16_777_216, 999_999, 138_001_424, 2_000_000_000_000].map(size);
+        let expected = ["0 B", "999 B", "1.00 kB", "16.8 MB", "1.00 MB", "138 MB", "2.00 TB"];
+        assert_eq!(texts, expected);
+    }
 
     #[test]
     fn a_rate_has_three_significant_digits() {

@@ -9,7 +9,9 @@
 pub mod accuracy;
 pub mod aggregate;
 pub mod arrivals;
+pub mod assessment;
 pub mod calendar;
+pub mod comparison;
 pub mod escape;
 pub mod format;
 pub mod histogram;

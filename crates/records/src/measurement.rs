@@ -42,6 +42,12 @@ pub struct Measurement {
     pub phases: Phases,
     /// The echo of one character.
     pub echo: Option<Echo>,
+    /// Echoes of keys typed at a constant interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paced_echo: Option<EchoTimes>,
+    /// Echoes of keys typed during a long output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub echo_during_output: Option<EchoTimes>,
     /// A screenful of output.
     pub screenful: Option<Screenful>,
     /// Rate of the slowest link on the path, by packet pairs.
@@ -71,6 +77,9 @@ pub struct Measurement {
     pub causes: Vec<NamedCause>,
     /// One sentence: the limiting factor of the target, and the best possible value.
     pub verdict: String,
+    /// Reason why the target could not be used, or not for the whole measurement, as a clause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
 }
 
 /// One cause of the user's waiting time, in machine-readable form.
@@ -91,6 +100,14 @@ pub struct NamedCause {
     pub gain_ns: u64,
     /// The cause in sentences, with evidence and a remedy.
     pub sentence: String,
+}
+
+impl NamedCause {
+    /// Returns the remedy, the last of the sentences; `None` if there is only one.
+    #[must_use]
+    pub fn remedy(&self) -> Option<&str> {
+        self.sentence.rsplit_once(". ").map(|(_, last)| last)
+    }
 }
 
 impl From<&Cause> for NamedCause {
@@ -136,7 +153,8 @@ pub struct Phases {
     pub login_prompt_ns: Option<u64>,
     /// Kind of the server's first prompt.
     pub prompt: Option<PromptKind>,
-    /// Time of the login at a file server, including the greeting, ns.
+    /// Time of the login, ns: at a file server including the greeting, else from the last answer to
+    /// a prompt until the shell's prompt.
     pub login_ns: Option<u64>,
 }
 
@@ -196,6 +214,28 @@ pub struct Echo {
     /// Possible error of `layers`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<SplitError>,
+}
+
+/// Statistics of echoes that are not split by layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EchoTimes {
+    /// Number of echoes measured.
+    pub samples: u64,
+    /// The median, nearest rank, ns.
+    pub p50_ns: u64,
+    /// Maximum, ns.
+    pub max_ns: u64,
+}
+
+impl EchoTimes {
+    /// Computes the statistics of `times_ns`; `None` if there are none.
+    #[must_use]
+    pub fn of(mut times_ns: Vec<u64>) -> Option<Self> {
+        times_ns.sort_unstable();
+        let at = |percent| statistics::nearest_rank(&times_ns, percent).copied();
+        let samples = u64::try_from(times_ns.len()).unwrap_or(u64::MAX);
+        Some(Self { samples, p50_ns: at(50)?, max_ns: at(100)? })
+    }
 }
 
 /// Interquartile range of one layer over the samples.

@@ -42,8 +42,29 @@ pub struct Attempt {
     pub outcome: AttemptOutcome,
     /// Time until the service was usable, ns.
     pub response_ns: Option<u64>,
+    /// Median echo, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub echo_p50_ns: Option<u64>,
+    /// Number of retransmitted TCP segments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retransmissions: Option<u64>,
     /// Reason of the failure, as a sentence.
     pub error: Option<String>,
+}
+
+impl Attempt {
+    /// Creates a try of which only the start time and the outcome are known.
+    #[must_use]
+    pub const fn new(at_ns: u64, outcome: AttemptOutcome) -> Self {
+        Self {
+            at_ns,
+            outcome,
+            response_ns: None,
+            echo_p50_ns: None,
+            retransmissions: None,
+            error: None,
+        }
+    }
 }
 
 /// Outcome of a try.

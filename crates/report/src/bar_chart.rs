@@ -1,7 +1,7 @@
 //! Horizontal bars for a terminal that show the time of each layer.
 //!
-//! The longest bar fills the space left beside names and numbers. The other bars are drawn to the
-//! same scale, in eighths of a column. Every nonzero time gets at least one mark.
+//! The total fills the space left beside names and numbers, so that the length of a bar is its share.
+//! Bars are drawn in eighths of a column. Every nonzero time gets at least one mark.
 
 use crate::split_row::SplitRow;
 use crate::table::MIN_WIDTH;
@@ -73,7 +73,6 @@ pub fn layers(layers: &[LayerTime], style: Style) -> String {
 pub(crate) fn named(rows: &[SplitRow], style: Style) -> String {
     let times = || rows.iter().map(|row| row.time.ns);
     let total = times().fold(0_u64, u64::saturating_add);
-    let longest = times().max().unwrap_or(0);
     let name = |row: &SplitRow| match style.columns() {
         WIDTH_FOR_LONG_NAMES.. => row.name,
         _ => row.short_name,
@@ -88,7 +87,7 @@ pub(crate) fn named(rows: &[SplitRow], style: Style) -> String {
         let label_and_time = format!("{name:<widest$} {time:>8} {share:>6} ");
         let available_width = style.columns().saturating_sub(label_and_time.chars().count());
         let bar =
-            paint(part.layer, bar(part.ns, longest, available_width, style.charset), style.color);
+            paint(part.layer, bar(part.ns, total, available_width, style.charset), style.color);
         out.push_str(format!("{label_and_time}{bar}").trim_end());
         out.push('\n');
     }
@@ -98,13 +97,13 @@ pub(crate) fn named(rows: &[SplitRow], style: Style) -> String {
     out
 }
 
-fn bar(ns: u64, longest: u64, available_width: usize, charset: Charset) -> String {
+fn bar(ns: u64, total: u64, available_width: usize, charset: Charset) -> String {
     let steps = match charset {
         Charset::Unicode => 8,
         Charset::Ascii => 1,
     };
     let available_eighths = u128::try_from(available_width * steps).unwrap_or(0);
-    let scaled = (u128::from(ns) * available_eighths).checked_div(u128::from(longest)).unwrap_or(0);
+    let scaled = (u128::from(ns) * available_eighths).checked_div(u128::from(total)).unwrap_or(0);
     let eighths = usize::try_from(scaled).unwrap_or(0).max(usize::from(ns > 0));
     match charset {
         Charset::Unicode => {
@@ -153,11 +152,11 @@ mod tests {
     #[test]
     fn at_40_columns_names_are_short() {
         insta::assert_snapshot!(layers(&ECHO, at(40)), @r"
-        int/syscall  43.5 µs   21 % ███▊
-        TCP fixed    9.10 µs    4 % ▊
+        int/syscall  43.5 µs   21 % ██▍
+        TCP fixed    9.10 µs    4 % ▌
         TCP by byte    40 ns  < 1 % ▏
-        terminal     21.0 µs   10 % █▊
-        remote        136 µs   65 % ████████████
+        terminal     21.0 µs   10 % █▏
+        remote        136 µs   65 % ███████▊
         total         210 µs  100 %
         ");
     }
@@ -165,11 +164,11 @@ mod tests {
     #[test]
     fn at_80_columns_names_are_complete() {
         insta::assert_snapshot!(layers(&ECHO, at(80)), @r"
-        interrupt or system call  43.5 µs   21 % ████████████▍
-        TCP, fixed                9.10 µs    4 % ██▌
+        interrupt or system call  43.5 µs   21 % ████████
+        TCP, fixed                9.10 µs    4 % █▋
         TCP, per byte               40 ns  < 1 % ▏
-        terminal                  21.0 µs   10 % ██████
-        remote host and network    136 µs   65 % ███████████████████████████████████████
+        terminal                  21.0 µs   10 % ███▉
+        remote host and network    136 µs   65 % █████████████████████████▎
         total                      210 µs  100 %
         ");
     }
@@ -177,11 +176,11 @@ mod tests {
     #[test]
     fn at_120_columns_bars_are_longer() {
         insta::assert_snapshot!(layers(&ECHO, at(120)), @r"
-        interrupt or system call  43.5 µs   21 % █████████████████████████▏
-        TCP, fixed                9.10 µs    4 % █████▎
+        interrupt or system call  43.5 µs   21 % ████████████████▎
+        TCP, fixed                9.10 µs    4 % ███▍
         TCP, per byte               40 ns  < 1 % ▏
-        terminal                  21.0 µs   10 % ████████████▏
-        remote host and network    136 µs   65 % ███████████████████████████████████████████████████████████████████████████████
+        terminal                  21.0 µs   10 % ███████▉
+        remote host and network    136 µs   65 % ███████████████████████████████████████████████████▎
         total                      210 µs  100 %
         ");
     }
@@ -191,11 +190,11 @@ mod tests {
         let text = layers(&ECHO, Style { charset: Charset::Ascii, ..at(60) });
         assert!(text.is_ascii());
         insta::assert_snapshot!(text, @r"
-        int/syscall  43.5 us   21 % ##########
-        TCP fixed    9.10 us    4 % ##
+        int/syscall  43.5 us   21 % ######
+        TCP fixed    9.10 us    4 % #
         TCP by byte    40 ns  < 1 % #
-        terminal     21.0 us   10 % ####
-        remote        136 us   65 % ################################
+        terminal     21.0 us   10 % ###
+        remote        136 us   65 % ####################
         total         210 us  100 %
         ");
     }

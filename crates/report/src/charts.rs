@@ -8,8 +8,9 @@
 use crate::html::plot::{Plot, PlotAxis, Scale, Series, SeriesShape, Unit, thinned};
 use crate::table::Table;
 use records::arrivals::{Arrival, sequence};
-use records::format::{count, duration, rate};
+use records::format::{count, duration, duration_or_unknown, rate};
 use records::measurement::{Echo, Measurement, Screenful};
+use records::measures::{Attempt, AttemptOutcome};
 use records::prediction::{Prediction, Quantity};
 use records::sizes::{Direction, Transfers};
 use records::statistics::nearest_rank;
@@ -18,6 +19,11 @@ use records::statistics::nearest_rank;
 const BINS: u64 = 30;
 /// Minimum number of echoes for a histogram.
 const MIN_ECHOES: usize = 5;
+/// Minimum number of points in any series of a plot.
+const MIN_POINTS: usize = 3;
+/// Echo times between which a delay is noticed but acceptable (TM-233 3.1), ns.
+const NOTICED_NS: f64 = 25e6;
+const UNACCEPTABLE_NS: f64 = 250e6;
 /// Maximum rows of a table beside a chart.
 const ROWS_MAX: usize = 60;
 
@@ -41,7 +47,39 @@ pub(crate) fn charts(measured: &Measurement) -> Vec<Plot> {
         }
         all.extend(throughput(transfers, &measured.predictions));
     }
+    all.extend(tries(&measured.tries));
+    let has_points = |plot: &Plot| plot.series.iter().any(|one| one.points.len() >= MIN_POINTS);
+    all.retain(has_points);
     all
+}
+
+/// Returns the plot of the tries over time: the echo, or else the time until the target was usable.
+fn tries(tries: &[Attempt]) -> Option<Plot> {
+    let is_echo = tries.iter().any(|one| one.echo_p50_ns.is_some());
+    let felt = |one: &Attempt| if is_echo { one.echo_p50_ns } else { one.response_ns };
+    let mut table = Table::new().number("time").text("try").number("value");
+    for one in thinned(&tries.iter().collect::<Vec<_>>(), ROWS_MAX) {
+        let value = duration_or_unknown(felt(one));
+        table.row([duration(one.at_ns), one.outcome.text().to_owned(), value]);
+    }
+    let point = |one: &Attempt| Some((one.at_ns as f64, felt(one)? as f64));
+    let good: Vec<_> = tries.iter().filter_map(point).collect();
+    let is_failed = |one: &&Attempt| one.outcome != AttemptOutcome::Ok;
+    let failed: Vec<_> =
+        tries.iter().filter(is_failed).map(|one| (one.at_ns as f64, 0.0)).collect();
+    let label = if is_echo { "echo" } else { "time until usable" };
+    let mut all = vec![series(label, 1, SeriesShape::Marks, good)];
+    if !failed.is_empty() {
+        all.push(series("failed try", 0, SeriesShape::Verticals, failed));
+    }
+    (tries.len() >= MIN_POINTS).then(|| Plot {
+        title: "Tries over time".to_owned(),
+        x: axis("time since the first try", Unit::Time, Scale::FromZero),
+        y: axis(label, Unit::Time, Scale::FromZero),
+        series: all,
+        note: String::new(),
+        figures: table,
+    })
 }
 
 fn axis(label: &str, unit: Unit, scale: Scale) -> PlotAxis {
@@ -112,10 +150,19 @@ fn cdf(echo: &Echo) -> Plot {
         table.row([percent.to_string(), duration(time)]);
     }
     Plot {
-        title: "Echo CDF".to_owned(),
+        title: "Share of keystrokes echoed within a time".to_owned(),
         x: axis("time of an echo", Unit::Time, Scale::Logarithmic),
         y: axis("echoes up to this time", Unit::Percent, Scale::FromZero),
-        series: vec![series("echoes", 1, SeriesShape::Steps, points)],
+        series: vec![
+            series("echoes", 1, SeriesShape::Steps, points),
+            series("noticed above 25 ms", 2, SeriesShape::Verticals, vec![(NOTICED_NS, 0.0)]),
+            series(
+                "too slow above 250 ms",
+                0,
+                SeriesShape::Verticals,
+                vec![(UNACCEPTABLE_NS, 0.0)],
+            ),
+        ],
         note: "An echo of more than 250 ms is unacceptable, and one of less than 25 ms is not \
                noticed (TM-233 3.1)."
             .to_owned(),
@@ -246,7 +293,7 @@ fn predicted(predictions: &[Prediction]) -> Option<Series> {
         (one.bytes as f64, bits * 1e9 / one.predicted_ns.max(1) as f64)
     };
     let points: Vec<_> = measured.filter(is_file).map(rate).collect();
-    let name = "forecast from small files";
+    let name = "predicted from small files";
     (!points.is_empty()).then(|| series(name, 4, SeriesShape::Marks, points))
 }
 
@@ -263,7 +310,7 @@ mod tests {
         let titles: Vec<_> = charts(&sample()).into_iter().map(|plot| plot.title).collect();
         let expected = [
             "Echo histogram",
-            "Echo CDF",
+            "Share of keystrokes echoed within a time",
             "Time-sequence graph of the screenful",
             "Packets of the screenful",
             "Time-sequence graph of the largest transfer",
@@ -279,6 +326,26 @@ mod tests {
         let counted: f64 = plot.series[0].points.iter().map(|(_, count)| count).sum();
         let longer_count: usize = plot.note.split(' ').next().unwrap().parse().unwrap_or(0);
         assert_eq!(counted, (echo.times_ns.len() - longer_count) as f64);
+    }
+
+    #[test]
+    fn failed_tries_are_vertical_lines_in_the_plot_over_time() {
+        let good =
+            |at_ns| Attempt { echo_p50_ns: Some(1_000), ..Attempt::new(at_ns, AttemptOutcome::Ok) };
+        let failed = Attempt::new(2, AttemptOutcome::NoConnection);
+        let plot = tries(&[good(0), good(1), failed.clone()]).unwrap();
+        assert_eq!(plot.series[0].points, [(0.0, 1_000.0), (1.0, 1_000.0)]);
+        assert_eq!(plot.series[1].points, [(2.0, 0.0)]);
+        assert_eq!(tries(&[good(0), failed]), None);
+    }
+
+    #[test]
+    fn a_screenful_of_one_read_has_no_plot() {
+        let mut record = sample();
+        let screenful = record.screenful.as_mut().unwrap();
+        screenful.arrivals.truncate(1);
+        let titles: Vec<_> = charts(&record).into_iter().map(|plot| plot.title).collect();
+        assert!(!titles.iter().any(|title| title.ends_with("the screenful")), "{titles:?}");
     }
 
     #[test]

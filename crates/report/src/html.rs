@@ -9,6 +9,7 @@
 pub mod figure_6_1;
 pub mod layer_stack;
 pub mod line_chart;
+pub mod location_bar;
 pub mod plot;
 pub mod waterfall;
 
@@ -19,6 +20,7 @@ use crate::table::Table;
 use elements::{element, push_table};
 use layer_stack::LayerStack;
 use line_chart::LineChart;
+use location_bar::LocationBar;
 use plot::Plot;
 use records::escape;
 use waterfall::Waterfall;
@@ -60,6 +62,8 @@ pub enum Section {
     Waterfall(Waterfall),
     /// Shares of the layers.
     Layers(LayerStack),
+    /// Shares of the network, the remote host and this host.
+    Locations(LocationBar),
 }
 
 impl Report {
@@ -97,6 +101,7 @@ impl Section {
             Self::Plot(plot) => plot.push(out),
             Self::Waterfall(waterfall) => waterfall.push(out),
             Self::Layers(stack) => stack.push(out),
+            Self::Locations(bar) => bar.push(out),
         }
     }
 }

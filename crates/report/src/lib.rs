@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bar_chart;
+pub mod comparison;
 pub mod html;
 pub mod summary;
 pub mod table;

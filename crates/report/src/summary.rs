@@ -2,15 +2,19 @@
 
 mod measures;
 mod predictions;
+mod series;
+mod short;
 mod transfers;
 
 use crate::bar_chart::{self, Style};
 use crate::charts::charts;
 use crate::html::layer_stack::{LayerStack, StackedBar};
+use crate::html::location_bar::LocationBar;
 use crate::html::{Report, Section};
 use crate::split_row::{SplitRow, rows_of};
 use crate::table::{Table, wrap};
 use records::arrivals::LineRate;
+use records::assessment::Assessment;
 use records::escape;
 use records::format::{
     count, count_or_unknown, duration, duration_or_unknown, rate, rate_or_unknown, share,
@@ -19,7 +23,12 @@ use records::measurement::{Measurement, NamedCause, PromptKind, Recording, Scree
 use records::running::Running;
 use records::verdict::{CauseKind, Operation};
 
-/// Returns `measured` as text for a terminal, with the verdict first.
+pub use series::{recent_line, try_line};
+pub(crate) use short::painted_grade;
+pub use short::short;
+
+/// Returns all of `measured` except the measures of RFC 573 as text for a terminal, with the
+/// verdict first.
 #[must_use]
 pub fn text(measured: &Measurement, style: Style) -> String {
     let width = style.columns();
@@ -33,7 +42,7 @@ pub fn text(measured: &Measurement, style: Style) -> String {
     push_text(&measured.verdict);
     push_text("");
     push_text(&subject(measured));
-    for (title, table, split) in tables(measured) {
+    for (title, table, split) in tables(measured, false) {
         let title = wrap(&title, width).join("\n");
         out.push_str(&format!("\n{title}\n{}", style.in_charset(&table.render(width))));
         let Some(split) = split else { continue };
@@ -45,6 +54,17 @@ pub fn text(measured: &Measurement, style: Style) -> String {
     out
 }
 
+/// Returns the six measures of RFC 573 as text for a terminal; empty if `measured` has none.
+#[must_use]
+pub fn rfc573(measured: &Measurement, style: Style) -> String {
+    let Some(measures) = &measured.measures else { return String::new() };
+    let table = measures::measures(measures, measured).render(style.columns());
+    format!("{RFC_573_TITLE}\n{}", style.in_charset(&table))
+}
+
+const CAUSES_TITLE: &str = "Causes, most expensive first";
+const RFC_573_TITLE: &str = "The six measures of RFC 573";
+
 /// A table with its title, and the time split that is drawn below the table.
 type Titled = (String, Table, Option<Split>);
 
@@ -55,15 +75,15 @@ struct Split {
     error: Option<String>,
 }
 
-/// Returns all tables of the measurement, in display order.
-fn tables(measured: &Measurement) -> Vec<Titled> {
+/// Returns the tables of the measurement, in display order.
+fn tables(measured: &Measurement, has_rfc573: bool) -> Vec<Titled> {
     let mut all: Vec<Titled> = Vec::new();
     let mut add = |title: &str, table: Table| all.push((title.to_owned(), table, None));
     if !measured.causes.is_empty() {
-        add("Causes, most expensive first", causes(&measured.causes));
+        add(CAUSES_TITLE, causes(&measured.causes));
     }
-    if let Some(measures) = &measured.measures {
-        add("The six measures of RFC 573", measures::measures(measures, measured));
+    if let Some(measures) = measured.measures.as_ref().filter(|_| has_rfc573) {
+        add(RFC_573_TITLE, measures::measures(measures, measured));
     }
     if measured.tries.len() > 1 {
         add("Tries", measures::tries(&measured.tries));
@@ -99,6 +119,9 @@ fn tables(measured: &Measurement) -> Vec<Titled> {
         });
         all.push(("Echo of one character".to_owned(), echoes(measured), split));
     }
+    if measured.paced_echo.is_some() || measured.echo_during_output.is_some() {
+        all.push(("Echo of further keys".to_owned(), further_echoes(measured), None));
+    }
     if let Some(screenful) = &measured.screenful {
         let split = (!screenful.layers.is_empty()).then(|| Split {
             title: "Where the screenful went",
@@ -123,19 +146,32 @@ fn tables(measured: &Measurement) -> Vec<Titled> {
 /// Returns `measured` as a page; the caller may add sections.
 #[must_use]
 pub fn report(measured: &Measurement) -> Report {
-    let mut sections =
-        vec![Section::Lead(measured.verdict.clone()), Section::Paragraph(subject(measured))];
+    let assessment = Assessment::of(measured);
+    let mut sections = vec![
+        Section::Lead(short::headline(measured, &assessment, usize::MAX)),
+        Section::Paragraph(subject(measured)),
+    ];
+    if !measured.causes.is_empty() {
+        let table = causes(&measured.causes);
+        sections.push(Section::Table { title: CAUSES_TITLE.to_owned(), table });
+    }
+    sections.push(Section::Paragraph(measured.verdict.clone()));
+    if let Some(delay) = assessment.delay.filter(|delay| !delay.parts.is_empty()) {
+        let title = "Where the time is spent".to_owned();
+        sections.push(Section::Locations(LocationBar { title, delay }));
+    }
     let stack = stack(measured);
     if !stack.bars.is_empty() {
         sections.push(Section::Layers(stack));
     }
     sections.extend(charts(measured).into_iter().map(|plot| Section::Plot(Box::new(plot))));
-    for (title, table, split) in tables(measured) {
+    let all = tables(measured, true).into_iter().filter(|(title, ..)| title != CAUSES_TITLE);
+    for (title, table, split) in all {
         sections.push(Section::Table { title, table });
         let Some(split) = split else { continue };
         sections.extend(split.error.map(Section::Paragraph));
     }
-    Report { title: format!("Where the time of {} goes", measured.target), sections }
+    Report { title: format!("Latency report: {}", measured.target), sections }
 }
 
 /// Returns the layer bars of the echo and the screenful, as far as they were measured.
@@ -154,7 +190,7 @@ pub fn stack(measured: &Measurement) -> LayerStack {
         layers: screenful.layers.clone(),
     });
     LayerStack {
-        title: "Where the time went".to_owned(),
+        title: "Where the time went, by layer".to_owned(),
         bars: echo.into_iter().chain(screenful).collect(),
     }
 }
@@ -219,6 +255,9 @@ fn phases(measured: &Measurement) -> Table {
         (kind, _) => kind.unwrap_or(PromptKind::Login).text(),
     };
     table.row([prompt.to_owned(), duration_or_unknown(phases.login_prompt_ns)]);
+    if let Some(login_ns) = phases.login_ns {
+        table.row(["login".to_owned(), duration(login_ns)]);
+    }
     table
 }
 
@@ -278,6 +317,21 @@ fn echoes(measured: &Measurement) -> Table {
         let times = [echo.min_ns, echo.p50_ns, echo.p90_ns, echo.p99_ns, echo.max_ns];
         let cpu = duration_or_unknown(echo.cpu_ns_per_key);
         table.row([count(echo.samples)].into_iter().chain(times.map(duration)).chain([cpu]));
+    }
+    table
+}
+
+fn further_echoes(measured: &Measurement) -> Table {
+    let headers = ["samples", "p50", "most"];
+    let mut table = headers.into_iter().fold(Table::new().text("keys"), Table::number);
+    let rows = [
+        ("at a constant interval", measured.paced_echo),
+        ("during a long output", measured.echo_during_output),
+    ];
+    for (name, echo) in rows {
+        let Some(echo) = echo else { continue };
+        let times = [count(echo.samples), duration(echo.p50_ns), duration(echo.max_ns)];
+        table.row([name.to_owned()].into_iter().chain(times));
     }
     table
 }
@@ -377,7 +431,7 @@ mod tests {
         interrupt or system call  5.10 µs    2 % ▉
         Telnet                     400 ns  < 1 % ▏
         terminal                  2.50 µs    1 % ▍
-        remote host and network    202 µs   96 % ███████████████████████████████████████
+        remote host and network    202 µs   96 % █████████████████████████████████████▌
         total                      210 µs  100 %
 
         A screenful: the output of a command
@@ -386,10 +440,10 @@ mod tests {
         2,070  1,920         3             1.41 ms       700 µs
 
         Where the screenful went
-        interrupt or system call  30.0 µs    2 % █
+        interrupt or system call  30.0 µs    2 % ▊
         Telnet                    6.00 µs  < 1 % ▏
-        terminal                   214 µs   15 % ███████▏
-        remote host and network   1.16 ms   82 % ███████████████████████████████████████
+        terminal                   214 µs   15 % █████▉
+        remote host and network   1.16 ms   82 % ████████████████████████████████
         total                     1.41 ms  100 %
 
         TCP at the end of the connection
@@ -443,7 +497,7 @@ mod tests {
         int/syscall  5.10 us    2 % #
         Telnet        400 ns  < 1 % #
         terminal     2.50 us    1 % #
-        remote        202 us   96 % ############
+        remote        202 us   96 % ###########
         total         210 us  100 %
 
         A screenful: the output of a command
@@ -456,8 +510,8 @@ mod tests {
         Where the screenful went
         int/syscall  30.0 us    2 % #
         Telnet       6.00 us  < 1 % #
-        terminal      214 us   15 % ##
-        remote       1.16 ms   82 % ############
+        terminal      214 us   15 % #
+        remote       1.16 ms   82 % #########
         total        1.41 ms  100 %
 
         TCP at the end of the connection
@@ -488,6 +542,6 @@ mod tests {
         measured.echo = None;
         measured.screenful = None;
         measured.tcp = None;
-        assert_eq!(report(&measured).sections.len(), 3, "lead, subject and steps");
+        assert_eq!(report(&measured).sections.len(), 4, "lead, subject, verdict and steps");
     }
 }

@@ -82,6 +82,13 @@ pub const INETUTILS_FTP: Peer = peer(
 /// Busybox, for its Telnet and DHCP servers and its ping.
 pub const BUSYBOX: Peer =
     peer("busybox", "PLUMB_BUSYBOX", &["--help"], "BusyBox v", "busybox-static");
+/// The SSH server Dropbear, whose package starts no server.
+pub const DROPBEAR: Peer =
+    peer("dropbear", "PLUMB_DROPBEAR", &["-V"], "Dropbear v", "dropbear-bin");
+/// The SSH client of OpenSSH.
+pub const SSH: Peer = peer("ssh", "PLUMB_SSH", &["-V"], "OpenSSH_", "openssh-client");
+/// The remote shell mosh.
+pub const MOSH: Peer = peer("mosh", "PLUMB_MOSH", &["--version"], "mosh ", "mosh");
 /// The DHCP server dnsmasq.
 pub const DNSMASQ: Peer =
     peer("dnsmasq", "PLUMB_DNSMASQ", &["--version"], "Dnsmasq version", "dnsmasq-base");

@@ -117,16 +117,7 @@ fn demonstrate(arguments: &Arguments) -> Result<()> {
     let interrupts = interrupts_by_signals()?;
     let style = style();
     print_wrapped("plumbline: a login over its own TCP/IP, and where its time goes.\n", style);
-    print_wrapped("1. Two personal computers of 1982, in virtual time", style);
-    let laboratory = laboratory::run().context("the simulation stalled")?;
-    check_interrupted(&interrupts)?;
-    print_wrapped(
-        "plumbline's protocol layers on a simulated line of 19,200 bit/s. Each layer is charged its \
-         CPU time of 1982 (TM-233, table 6-1). Section 3 compares the results with those measured \
-         in 1982.\n",
-        style,
-    );
-    print_wrapped("2. A real login", style);
+    print_wrapped("1. A real login", style);
     let login = match network {
         Ok(tun) => log_in_by_tun(tun, &interrupts, style)?,
         Err(refused) => {
@@ -139,6 +130,16 @@ fn demonstrate(arguments: &Arguments) -> Result<()> {
     };
     check_interrupted(&interrupts)?;
     show_login(&login, style);
+    print(&format!("\n{}", summary::short(&login.measured, style)));
+    print_wrapped("\n2. Two personal computers of 1982, in virtual time", style);
+    let laboratory = laboratory::run().context("the simulation stalled")?;
+    check_interrupted(&interrupts)?;
+    print_wrapped(
+        "plumbline's protocol layers on a simulated line of 19,200 bit/s. Each layer is charged its \
+         CPU time of 1982 (TM-233, table 6-1). Section 3 compares the results with those measured \
+         in 1982.",
+        style,
+    );
     show_times(&laboratory, &login, style);
     leave_report(arguments, &laboratory, &login, style)
 }
@@ -274,7 +275,7 @@ fn lines_of(output: &[u8]) -> Vec<String> {
 
 fn show_times(laboratory: &Laboratory, login: &Login, style: Style) {
     let measured = &login.measured;
-    print_wrapped("\n3. Then and now", style);
+    print_wrapped("\n3. Today and 1982", style);
     let table = page::comparison_table(laboratory, measured);
     print_wrapped(&page::origins(&table), style);
     print(&style.in_charset(&format!("\n{}", table.render(style.columns()))));

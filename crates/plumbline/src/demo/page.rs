@@ -19,10 +19,10 @@ use std::path::{Path, PathBuf};
 pub(crate) fn comparison_table(laboratory: &Laboratory, measured: &Measurement) -> Table {
     let mut table = Table::new()
         .text("")
-        .text("origin")
+        .number("plumbline today")
         .number("1982, measured")
         .number("plumbline, 1982 costs")
-        .number("plumbline today");
+        .text("origin");
     let output = || Origin::Output.name().to_owned();
     let echo = measured.echo.as_ref().map(|echo| echo.p50_ns);
     let screenful = measured.screenful.as_ref();
@@ -32,24 +32,24 @@ pub(crate) fn comparison_table(laboratory: &Laboratory, measured: &Measurement) 
         ("echo of one character", ECHO_1982_NS, laboratory.echo_ns, echo),
         (&first_to_last_name, SCREENFUL_1982_NS, laboratory.screenful_ns, first_to_last),
     ] {
-        let times = [duration(then), duration(virtual_ns), duration_or_unknown(now)];
-        table.row([name.to_owned(), output()].into_iter().chain(times));
+        let times = [duration_or_unknown(now), duration(then), duration(virtual_ns)];
+        table.row([name.to_owned()].into_iter().chain(times).chain([output()]));
     }
     let request_to_last = screenful.and_then(|screenful| screenful.request_to_last_ns);
     let packets = screenful.and_then(|screenful| screenful.segments_in);
     table.row([
         format!("screenful, {REQUEST_TO_LAST}"),
-        output(),
-        UNKNOWN.to_owned(),
-        UNKNOWN.to_owned(),
         duration_or_unknown(request_to_last),
+        UNKNOWN.to_owned(),
+        UNKNOWN.to_owned(),
+        output(),
     ]);
     table.row([
         "packets of a screenful".to_owned(),
-        output(),
+        count_or_unknown(packets),
         count(SCREENFUL_1982_PACKETS),
         count(laboratory.screenful_packets),
-        count_or_unknown(packets),
+        output(),
     ]);
     table
 }
@@ -89,7 +89,7 @@ pub(crate) fn render(
     )));
     let table = comparison_table(laboratory, measured);
     page.push(Section::Paragraph(origins(&table)));
-    page.push(Section::Table { title: "Then and now".to_owned(), table });
+    page.push(Section::Table { title: "Today and 1982".to_owned(), table });
     page.push(Section::Paragraph(SCREENFUL.to_owned()));
     page.extend(waterfall.map(Section::Waterfall));
     page.extend(sections);
@@ -163,7 +163,7 @@ mod tests {
         let measured = measured();
         let table = comparison_table(&laboratory(), &measured);
         let rows: Vec<(&str, &str)> =
-            table.rows().iter().map(|row| (row[0].as_str(), row[4].as_str())).collect();
+            table.rows().iter().map(|row| (row[0].as_str(), row[1].as_str())).collect();
         let expected = [
             ("screenful, first to last cell", "9.92 µs"),
             ("screenful, request to last cell", "3.00 ms"),
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn every_row_has_its_origin_and_the_page_counts_the_origins_above_the_table() {
         let table = comparison_table(&laboratory(), &measured());
-        assert!(table.rows().iter().all(|row| row[1] == "output"), "{:?}", table.rows());
+        assert!(table.rows().iter().all(|row| row[4] == "output"), "{:?}", table.rows());
         let page = render(&laboratory(), &measured(), None, "a server");
         let (before, _) = page.split_once("packets of a screenful").unwrap();
         assert!(before.contains("All 4 rows are outputs"), "{before}");

@@ -1,20 +1,21 @@
 //! Arguments of `plumb measure`, and their valid combinations with each kind of target.
 
-use super::schedule::{duration, large_size, schedule, size};
 use crate::address_families::AddressFamilyOptions;
 use crate::heading;
 use crate::manual::ManualPage;
 use crate::manual::entries::{KNOWN_HOSTS, LOGIN_VARIABLES, METERS, NETRC, REPORT_VARIABLES};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use carrier::{self, Route};
-use measure::{LoginTarget, MeasureTarget, Schedule};
+use clap::ColorChoice;
+use measure::{FOLLOW_INTERVAL, LoginTarget, MeasureTarget, ProgramTarget, Schedule, TRIES_MAX};
+use measure::{duration, large_size, schedule, size};
 use net::time::Duration;
 use std::path::PathBuf;
 
 /// Introduction of `plumb measure --help`.
 pub(crate) const ABOUT: &str = "\
-Measure a login, a server's files, a serial line or a recorded session, and report where its time \
-goes and what limits it.
+Measure a login, a server's files, a serial line, a program or a recorded session, and report \
+where its time goes and what limits it.
 
 For a login, plumb measures the steps up to its prompt, the echo of a character and a screenful, \
 and splits each time by layer. For a file server, it measures the connection, TLS, the login, the \
@@ -22,9 +23,12 @@ commands and the data, and reports the throughput by file size. The files are ex
 with --write, files that are created and removed again. For a recording, it measures the recorded \
 session. For a running plumb, it reports the activity of the process from its meters.
 
-The report also has the six metrics of RFC 573: rate, response, processor time, failures to \
-connect, availability and accuracy. Failures to connect and availability need more than one try \
-(--tries, --for). Accuracy needs a known pattern (--pattern).";
+The first line is OK, SLOW or FAILED, with the time that a user notices. A bar shows where this \
+time is spent, and a remedy follows. --verbose prints all tables.
+
+--rfc573 prints the six measures of RFC 573: rate, response, processor time, failures to connect, \
+availability and accuracy. Failures to connect and availability need more than one try (--tries, \
+--for). Accuracy needs a known pattern (--pattern).";
 
 /// Manual page of `plumb measure`.
 pub(crate) const PAGE: ManualPage = ManualPage {
@@ -33,13 +37,13 @@ pub(crate) const PAGE: ManualPage = ManualPage {
         "plumb measure host",
         "plumb measure --user me --html report.html telnets://host",
         "plumb measure --bytes 4M --estimate 10G ftp://ftp.example.net/pub/image.iso",
-        "plumb measure --pattern 'serial:/dev/ttyUSB0?baud=115200'",
-        "plumb measure --every 60s --for 1h --json host",
+        "plumb measure --exec 'ssh host'",
+        "plumb measure --compare 'ssh host' 'mosh host' 'plumb login host'",
     ],
     notes: &[],
     exit_status: &[
         (0, "Measured"),
-        (1, "Remote host unknown, unreachable, refused or reset the connection, or timed out"),
+        (1, "Remote host failed in any try: unknown, unreachable, refused or reset, or timed out"),
         (2, "Invalid arguments"),
         (3, "Nothing measured"),
         (4, "Local error, such as permission denied"),
@@ -69,8 +73,18 @@ pub(crate) struct Arguments {
     /// add TLS. If the name ends with /, it is a directory whose files are read. A login on a
     /// serial line is serial:DEVICE?baud=9600. plumb login --record writes a recording. pid:NUMBER
     /// is a plumb that runs on this machine.
-    #[arg(value_name = "target")]
-    pub(super) target: MeasureTarget,
+    #[arg(value_name = "target", required_unless_present_any = ["exec", "compare"])]
+    target: Option<MeasureTarget>,
+    /// Measure this program on a pseudo-terminal, such as 'ssh host'
+    ///
+    /// The program and its arguments are one word of the shell. They are split by the quoting rules
+    /// of a shell; variables and patterns are not expanded. Examples are ssh, mosh, kubectl exec
+    /// and the tools of serial lines.
+    #[arg(long, value_name = "command", conflicts_with = "target")]
+    exec: Option<ProgramTarget>,
+    /// Measure these programs in turn, --rounds times each, and print them side by side
+    #[arg(long, value_name = "command", num_args = 2.., conflicts_with_all = ["target", "exec"])]
+    pub(super) compare: Vec<ProgramTarget>,
     /// Compare data with a known pattern, and count wrong bits, bytes, blocks and files. The data
     /// is the files written by --write, or the echo of typed characters; --keys specifies their
     /// number
@@ -104,7 +118,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "size", default_value = "16M", value_parser = size,
           help_heading = heading::TRANSFER)]
     pub(super) bytes: u64,
-    /// Number of transfers of each size
+    /// Number of transfers of each size; for --compare, number of measurements of each program
     #[arg(long, value_name = "count", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=1000),
           help_heading = heading::TRANSFER)]
@@ -120,7 +134,8 @@ pub(crate) struct Arguments {
     pub(super) estimate: Option<u64>,
 
     /// Number of tries. The first one that succeeds performs the measurement, and the others only
-    /// test whether the target is usable [default: 1, or as many as --for allows]
+    /// measure the echo of ten keys or the connection to a file server. Each try is one line of
+    /// output [default: 1, or as many as --for allows]
     #[arg(long = "tries", alias = "count", value_name = "count",
           value_parser = clap::value_parser!(u64).range(1..=100_000),
           help_heading = heading::SERIES)]
@@ -133,6 +148,11 @@ pub(crate) struct Arguments {
     #[arg(long = "for", value_name = "duration", value_parser = duration,
           help_heading = heading::SERIES)]
     pub(super) length: Option<Duration>,
+
+    /// Try until an interrupt, and display the recent tries on the last line of a terminal; the
+    /// default of --every is 1s
+    #[arg(long, conflicts_with_all = ["count", "length"], help_heading = heading::SERIES)]
+    pub(super) follow: bool,
 
     /// Route to the target, as for login
     #[arg(long, value_name = "kernel|tun:name|tap:name|packet:interface|serial:device",
@@ -149,6 +169,16 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "file", help_heading = heading::TLS)]
     pub(super) ca: Option<PathBuf>,
 
+    /// Print all tables, and each time split by layer
+    #[arg(short, long, help_heading = heading::OUTPUT)]
+    pub(super) verbose: bool,
+    /// Print the six measures of RFC 573
+    #[arg(long, help_heading = heading::OUTPUT)]
+    pub(super) rfc573: bool,
+    /// Color the output. auto: on a terminal, unless NO_COLOR is set
+    #[arg(long, value_name = "auto|always|never", default_value = "auto", hide_possible_values = true,
+          help_heading = heading::OUTPUT)]
+    pub(super) color: ColorChoice,
     /// Write the record as JSON
     #[arg(long, help_heading = heading::OUTPUT)]
     pub(super) json: bool,
@@ -158,15 +188,31 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
+    /// Returns the target; for --compare, the first program.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is none.
+    pub(super) fn target(&self) -> Result<MeasureTarget> {
+        let program = self.exec.as_ref().or(self.compare.first());
+        let program = program.map(|one| MeasureTarget::Login(LoginTarget::Program(one.clone())));
+        program.or_else(|| self.target.clone()).context("no target")
+    }
+
     /// Returns the schedule of the tries.
     ///
     /// # Errors
     ///
     /// Returns an error with an explanation if the arguments are incompatible.
     pub(super) fn schedule(&self) -> Result<Schedule> {
-        let is_series = self.count.is_some() || self.every.is_some() || self.length.is_some();
-        let is_of_files = matches!(self.target, MeasureTarget::Files(_));
-        match &self.target {
+        let has_end = self.count.is_some() || self.length.is_some();
+        let is_series = has_end || self.every.is_some() || self.follow;
+        let target = self.target()?;
+        let is_of_files = matches!(target, MeasureTarget::Files(_));
+        match &target {
+            _ if is_series && !self.compare.is_empty() => {
+                bail!("--tries, --every and --for do not apply to --compare: use --rounds")
+            }
             _ if self.estimate.is_some() && !is_of_files => {
                 bail!("--estimate requires a file server as its target")
             }
@@ -177,7 +223,7 @@ impl Arguments {
                 bail!("--tries, --every and --for do not apply to a recording: omit them")
             }
             MeasureTarget::Recording(_)
-            | MeasureTarget::Login(LoginTarget::Line(_))
+            | MeasureTarget::Login(LoginTarget::Line(_) | LoginTarget::Program(_))
             | MeasureTarget::Running(_)
                 if self.via != Route::Kernel =>
             {
@@ -186,7 +232,9 @@ impl Arguments {
             MeasureTarget::Running(_) if self.write || self.pattern => {
                 bail!("--write and --pattern do not apply to a running plumb: omit them")
             }
-            MeasureTarget::Running(_) if self.count.is_some() || self.every.is_some() => {
+            MeasureTarget::Running(_)
+                if self.count.is_some() || self.every.is_some() || self.follow =>
+            {
                 bail!("a running plumb is observed once: use --for instead of --tries and --every")
             }
             MeasureTarget::Running(_) => schedule(None, None, None),
@@ -197,6 +245,9 @@ impl Arguments {
                 bail!(
                     "--pattern requires --write: the content of the server's own files is unknown"
                 )
+            }
+            _ if self.follow => {
+                schedule(Some(TRIES_MAX), self.every.or(Some(FOLLOW_INTERVAL)), None)
             }
             _ => schedule(self.count, self.every, self.length),
         }

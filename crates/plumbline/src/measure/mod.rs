@@ -6,7 +6,6 @@
 
 mod arguments;
 mod keystroke_waterfall;
-mod schedule;
 mod status_display;
 mod termination_signals;
 
@@ -18,17 +17,22 @@ pub(crate) use termination_signals::interrupts_by_signals;
 use crate::exit::{self, Failure, print_error};
 use crate::files::{credentials, print_message};
 use anyhow::{Context, Result};
+use clap::ColorChoice;
 use measure::{
-    FailureKind, FileOptions, Login, LoginOptions, MeasureOptions, MeasureTarget, Prompts, Series,
-    SeriesResult,
+    FailureKind, FileOptions, Interrupts, Login, LoginOptions, MeasureOptions, MeasureTarget,
+    Prompts, Schedule, Series, SeriesResult,
 };
 use net::time::Duration;
 use os::tty::{self, RawMode};
+use records::Measurement;
+use records::calendar::Moment;
+use records::measures::Attempt;
 use report::bar_chart::{Charset, Style};
 use report::html::Section;
 use report::summary;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
+use std::time::SystemTime;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
@@ -40,9 +44,17 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         }
     };
     let measured = options(arguments).and_then(|options| {
+        check_writable(arguments.html.as_deref())?;
         let interrupts = interrupts_by_signals()?;
-        let series = Series { options: &options, interrupts: &interrupts };
+        if !arguments.compare.is_empty() {
+            return compare(arguments, &options, &interrupts);
+        }
+        let on_try = |tries: &[Attempt]| show_try(arguments, schedule, tries);
+        let series = Series { options: &options, interrupts: &interrupts, on_try: &on_try };
         let series_result = series.run(schedule)?;
+        if let (true, Some(display)) = (arguments.follow, status_display()) {
+            display("");
+        }
         report(arguments, &series_result)?;
         Ok(result(&series_result))
     });
@@ -66,7 +78,7 @@ impl From<FailureKind> for Failure {
 /// Returns the options of the measurement, with the credentials for the target.
 fn options(arguments: &Arguments) -> Result<MeasureOptions> {
     let mut login_credentials = None;
-    let mut target = arguments.target.clone();
+    let mut target = arguments.target()?;
     match &mut target {
         MeasureTarget::Login(_) => {
             let user = arguments.login.as_ref();
@@ -109,9 +121,48 @@ fn options(arguments: &Arguments) -> Result<MeasureOptions> {
     })
 }
 
+/// Prints the last of `tries` if there are several tries.
+fn show_try(arguments: &Arguments, schedule: Schedule, tries: &[Attempt]) {
+    let Some(last) = tries.last().filter(|_| schedule.count > 1 && !arguments.json) else { return };
+    let display = status_display().filter(|_| arguments.follow);
+    if let Some(display) = display {
+        display("");
+    }
+    let style = style_with(arguments.color);
+    let now = Moment::from(SystemTime::now()).rfc_3339();
+    let time = now.get(11..19).unwrap_or_default();
+    let mut stdout = io::stdout();
+    // Ignored: the reader of the output has gone.
+    _ = stdout.write_all(summary::try_line(last, time, style).as_bytes());
+    _ = stdout.flush();
+    if let Some(display) = display {
+        display(&summary::recent_line(tries, style));
+    }
+}
+
+/// Measures the programs of `--compare` in turn, and prints their figures side by side.
+fn compare(
+    arguments: &Arguments,
+    options: &MeasureOptions,
+    interrupts: &Interrupts,
+) -> Result<exit::Result> {
+    let programs = measure::compare(&arguments.compare, arguments.rounds, options, interrupts)?;
+    let text = match arguments.json {
+        true => serde_json::to_string_pretty(&programs)? + "\n",
+        false => report::comparison::text(&programs, style_with(arguments.color)),
+    };
+    // Ignored: the reader of the output has gone.
+    _ = io::stdout().write_all(text.as_bytes());
+    let has_failure = programs.iter().any(|program| program.failure.is_some());
+    Ok(if has_failure { Err(Failure::RemoteHost) } else { Ok(()) })
+}
+
 fn result(series_result: &SeriesResult) -> exit::Result {
     match (&series_result.measured, &series_result.last_failure) {
         (Some(measured), _) if measured.is_incomplete => Err(Failure::RemoteHost),
+        (Some(measured), _) if measured.has_measured && series_result.record.failure.is_some() => {
+            Err(Failure::RemoteHost)
+        }
         (Some(measured), _) if measured.has_measured => Ok(()),
         // Nothing was measured, and the verdict names the fault of the server or the path.
         (Some(measured), _) if !measured.record.causes.is_empty() => Err(Failure::RemoteHost),
@@ -123,19 +174,22 @@ fn result(series_result: &SeriesResult) -> exit::Result {
 /// Writes the record and the page, and reports incomplete measurements.
 fn report(arguments: &Arguments, series_result: &SeriesResult) -> Result<()> {
     let SeriesResult { measured, record, last_failure } = series_result;
+    let style = style_with(arguments.color);
     // A single failed try is reported as one message; several tries have a report.
     if measured.is_some() || record.tries.len() > 1 {
         let text =
-            if arguments.json { record.to_json() + "\n" } else { summary::text(record, style()) };
+            if arguments.json { record.to_json() + "\n" } else { text(arguments, record, style) };
         // Ignored: the reader of the output has gone.
         _ = io::stdout().write_all(text.as_bytes());
+    } else if let Some(failure) = last_failure {
+        let is_remote = failure.kind == FailureKind::RemoteHost;
+        let grade = if is_remote && !arguments.json { "FAILED: " } else { "" };
+        print_error(&anyhow::anyhow!("{grade}{}", failure.reason));
     }
-    let notes = measured.iter().flat_map(|measured| &measured.notes);
-    for note in notes {
+    let is_printed = |note: &&String| !arguments.json && record.failure.as_ref() == Some(*note);
+    for note in measured.iter().flat_map(|measured| &measured.notes).filter(|one| !is_printed(one))
+    {
         print_error(&anyhow::anyhow!("{}: {note}", record.target));
-    }
-    if let Some(failure) = last_failure {
-        print_error(&anyhow::anyhow!("{}", failure.reason));
     }
     if let (Some(file), Some(measured)) = (&arguments.html, measured) {
         let mut page = summary::report(record);
@@ -148,6 +202,40 @@ fn report(arguments: &Arguments, series_result: &SeriesResult) -> Result<()> {
             .with_context(|| format!("cannot write the report to {}", file.display()))?;
     }
     Ok(())
+}
+
+/// Checks before a measurement that its page can be written; an existing file remains unchanged.
+fn check_writable(page: Option<&Path>) -> Result<()> {
+    let Some(file) = page else { return Ok(()) };
+    let is_new = !file.exists();
+    let opened = std::fs::OpenOptions::new().append(true).create(true).open(file);
+    opened.with_context(|| format!("cannot write the report to {}", file.display()))?;
+    if is_new {
+        _ = std::fs::remove_file(file);
+    }
+    Ok(())
+}
+
+/// Returns the report for a terminal: the short form, and the requested details.
+fn text(arguments: &Arguments, record: &Measurement, style: Style) -> String {
+    let mut text = summary::short(record, style);
+    if arguments.verbose {
+        text += &format!("\n{}", summary::text(record, style));
+    }
+    if arguments.rfc573 {
+        text += &format!("\n{}", summary::rfc573(record, style));
+    }
+    text
+}
+
+/// Returns [`style`] with the colors that `choice` selects.
+fn style_with(choice: ColorChoice) -> Style {
+    let style = style();
+    match choice {
+        ColorChoice::Auto => style,
+        ColorChoice::Always => Style { color: true, ..style },
+        ColorChoice::Never => Style { color: false, ..style },
+    }
 }
 
 /// Returns the capabilities of the terminal at stdout.

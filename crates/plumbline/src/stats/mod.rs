@@ -67,7 +67,7 @@ enum ReportTable {
     Summary,
     /// The largest, smallest, fastest and slowest transfer
     Extremes,
-    /// The newest transfers, one per line (RFC 573, table III)
+    /// The newest transfers, one per line; with --rfc573, table III of RFC 573
     List,
     /// Rate and CPU time of gets and sends by byte size and type (RFC 594)
     Operations,
@@ -110,6 +110,9 @@ pub(crate) struct Arguments {
     /// Directory of the journal and the store [default: transfers in the state directory]
     #[arg(long, alias = "folder", value_name = "directory", help_heading = heading::RECORDS)]
     directory: Option<PathBuf>,
+    /// List the newest transfers with the columns of RFC 573, as JSON and CSV do
+    #[arg(long, help_heading = heading::OUTPUT)]
+    rfc573: bool,
     /// Write the tables as JSON, in bits, seconds and nanoseconds
     #[arg(long, conflicts_with = "csv", help_heading = heading::OUTPUT)]
     json: bool,
@@ -329,7 +332,12 @@ fn grid(table: ReportTable, arguments: &Arguments, store: &Store, filter: &Filte
         ReportTable::List => {
             let last = arguments.last.unwrap_or(DEFAULT_LIST_LEN);
             let count = usize::try_from(last).unwrap_or(usize::MAX);
-            transfer_tables::list(&store.newest(filter, count)?)
+            let newest = store.newest(filter, count)?;
+            // Programs read the columns of RFC 573, which include the path and the outcome.
+            match arguments.rfc573 || arguments.json || arguments.csv {
+                true => transfer_tables::rfc573_list(&newest),
+                false => transfer_tables::list(&newest),
+            }
         }
         ReportTable::Operations => {
             transfer_tables::operations(&subsets_by(&[DivisionAxis::Operation])?)

@@ -91,7 +91,12 @@ fn the_extremes_are_those_of_rfc_573() {
 
 #[test]
 fn the_listing_is_table_iii() {
-    insta::assert_snapshot!(output_of(&of_1973(), "list --last 12", 110));
+    insta::assert_snapshot!(output_of(&of_1973(), "list --rfc573 --last 12", 110));
+}
+
+#[test]
+fn the_listing_has_file_user_host_size_duration_rate_and_outcome() {
+    insta::assert_snapshot!(output_of(&of_today(), "list --last 4 --outcome all", 120));
 }
 
 #[test]
@@ -154,7 +159,7 @@ fn listings_are_below_the_total_and_not_included_in_it() {
     assert_eq!(counted("total").as_deref(), Some("7"), "{text}");
     assert_eq!(counted("listings").as_deref(), Some("3"), "{text}");
     assert!(!text.contains("not known"), "{text}");
-    assert!(output_of(&store, "list --command LIST", 80).contains("LIST"));
+    assert!(output_of(&store, "list --rfc573 --command LIST", 80).contains("LIST"));
 }
 
 #[test]

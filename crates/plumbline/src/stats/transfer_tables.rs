@@ -22,7 +22,7 @@ pub(super) struct Prices {
 
 /// Returns RFC 573's table II, and below it the directory listings, which are not files.
 pub(super) fn summary(subsets: &[Subset], listings: Option<&Aggregate>) -> Grid {
-    let mut grid = Grid::new("summary", "Transfers (RFC 573, table II)")
+    let mut grid = Grid::new("summary", "Transfers")
         .text("subset", "subset")
         .number("files", "files")
         .figure("bits", "size", BITS)
@@ -48,8 +48,51 @@ pub(super) fn summary(subsets: &[Subset], listings: Option<&Aggregate>) -> Grid 
     grid
 }
 
-/// Returns RFC 573's table III: the `transfers` one by one.
+/// Returns the `transfers` one by one: file, user, host, size, duration, rate and outcome.
 pub(super) fn list(transfers: &[(u64, Transfer)]) -> Grid {
+    let mut grid = Grid::new("list", "Newest transfers")
+        .text("began", "began (UTC)")
+        .text("path", "file")
+        .optional_text("user", "user")
+        .text("host", "host")
+        .number("bytes", "size")
+        .number("duration_ns", "duration")
+        .number("bytes_per_s", "rate")
+        .text("outcome", "outcome");
+    for (_, transfer) in transfers {
+        grid.row([
+            transfer.time.start_unix_ns.map_or(Cell::Unknown, Cell::Moment),
+            Cell::bytes(path_of(transfer)),
+            Cell::bytes(transfer.identity.user.as_ref().map(|user| user.as_bytes())),
+            Cell::bytes(transfer.remote_host().as_deref()),
+            transfer.size.file_bytes.map_or(Cell::Unknown, Cell::Size),
+            Cell::duration(transfer.time.total_ns),
+            byte_rate(transfer).map_or(Cell::Unknown, Cell::ByteRate),
+            Cell::text(transfer.result.outcome.map(Outcome::text)),
+        ]);
+    }
+    grid
+}
+
+/// Returns the size divided by the duration, bytes per second.
+fn byte_rate(transfer: &Transfer) -> Option<u64> {
+    let bytes = u128::from(transfer.size.file_bytes?);
+    u64::try_from((bytes * 1_000_000_000).checked_div(u128::from(transfer.time.total_ns?))?).ok()
+}
+
+/// Returns the path of the transferred file.
+fn path_of(transfer: &Transfer) -> Option<&[u8]> {
+    let request = &transfer.request;
+    let path = match request.command {
+        // STOU: the server chooses the name of the file.
+        Some(Command::Stou) => request.path_real.as_ref().or(request.path_requested.as_ref()),
+        _ => request.path_requested.as_ref().or(request.path_real.as_ref()),
+    };
+    path.map(|path| path.as_bytes())
+}
+
+/// Returns RFC 573's table III: the `transfers` one by one.
+pub(super) fn rfc573_list(transfers: &[(u64, Transfer)]) -> Grid {
     let mut grid = Grid::new("list", "Newest transfers (RFC 573, table III)")
         .optional_number("number", "#")
         .text("host", "host")
@@ -71,11 +114,6 @@ pub(super) fn list(transfers: &[(u64, Transfer)]) -> Grid {
     for (number, transfer) in transfers {
         let identity = &transfer.identity;
         let request = &transfer.request;
-        let path = match request.command {
-            // STOU: the server chooses the name of the file.
-            Some(Command::Stou) => request.path_real.as_ref().or(request.path_requested.as_ref()),
-            _ => request.path_requested.as_ref().or(request.path_real.as_ref()),
-        };
         let rate = transfer.rate_bps().map(|rate| rate as f64);
         let mut cells = vec![
             Cell::Count(*number),
@@ -96,7 +134,7 @@ pub(super) fn list(transfers: &[(u64, Transfer)]) -> Grid {
         if !are_complete {
             cells.push(Cell::text(transfer.result.outcome.map(Outcome::text)));
         }
-        cells.push(Cell::bytes(path.map(|path| path.as_bytes())));
+        cells.push(Cell::bytes(path_of(transfer)));
         grid.row(cells);
     }
     grid

@@ -70,10 +70,8 @@ mod tests {
         measured.tries = (0..)
             .zip(outcomes)
             .map(|(at, outcome)| Attempt {
-                at_ns: at * HOUR_NS,
-                outcome: *outcome,
                 response_ns: (*outcome == Ok).then_some(1_000 * (at + 1)),
-                error: None,
+                ..Attempt::new(at * HOUR_NS, *outcome)
             })
             .collect();
         Measures::of(&measured, Some(HOUR_NS), None)

@@ -85,6 +85,9 @@ pub struct Steps {
     pub negotiation_ns: Option<u64>,
     /// Time until the prompt for a user name, ns.
     pub prompt_ns: Option<u64>,
+    /// Whether a program connects to the remote host, so that the time until the prompt includes
+    /// all steps of the program.
+    pub is_program: bool,
     /// From the last answer of the user to the acceptance or rejection of the login, ns.
     pub login_ns: Option<u64>,
     /// Time for which the local host waited for its processor since the connection was established,

@@ -11,6 +11,10 @@ use super::round_trip::{round_trip_ns, tcp_round_trip_ns};
 use crate::format::{count, duration};
 use crate::statistics;
 
+/// Minimum time until the prompt of a program that is reported, ns. An SSH client takes some
+/// hundred milliseconds to exchange keys.
+const MIN_PROGRAM_PROMPT_NS: u64 = 1_000_000_000;
+
 /// Returns the causes that delay the steps until the session is usable.
 pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     let steps = &observed.steps;
@@ -44,7 +48,15 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     }
     // A step that waited for a lost packet would be charged to the remote host.
     let delay_ns = packet_delay_ns(observed);
-    if let Some(ns) = steps.prompt_ns {
+    if let Some(ns) = steps.prompt_ns.filter(|_| steps.is_program) {
+        let advice = "it connects, exchanges keys and logs in during that time. Check name servers \
+                      and keys here, reverse lookups, PAM and the scripts of the shell there; for \
+                      ssh, the option -v shows the slow step";
+        let gain_ns = ns.saturating_sub(own_ns);
+        let gain_ns = if gain_ns >= MIN_PROGRAM_PROMPT_NS { gain_ns } else { 0 };
+        causes.push(cause(CauseKind::SlowPrompt, gain_ns, "The program's late prompt", advice));
+    }
+    if let Some(ns) = steps.prompt_ns.filter(|_| !steps.is_program) {
         let advice = "it arrived that much later than one round trip. Check there for a reverse \
                       lookup of this host's address that times out";
         let gain_ns = ns.saturating_sub(trip).saturating_sub(delay_ns).saturating_sub(own_ns);

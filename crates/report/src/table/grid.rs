@@ -1,8 +1,8 @@
 //! A table of figures, defined once, as text for users and as JSON and CSV for programs.
 //!
 //! A figure is stored in its base unit: bit/s, seconds, bits. JSON and CSV contain figures in that
-//! unit. In text, a column uses the largest unit in which its greatest figure is at least 1, and
-//! each figure has three significant digits.
+//! unit. In text, each figure has the largest unit in which it is at least 1, and three significant
+//! digits.
 
 use super::layout::{Table, wrap};
 use records::calendar::Moment;
@@ -20,6 +20,10 @@ pub enum Cell {
     Figure(f64),
     /// A duration in ns.
     Duration(u64),
+    /// The size of a file, bytes.
+    Size(u64),
+    /// A rate of a file, bytes per second.
+    ByteRate(u64),
     /// A part and the total that contains it.
     Share(u64, u64),
     /// A time, in ns of Unix time.
@@ -131,40 +135,22 @@ impl Grid {
     #[must_use]
     pub fn to_text(&self, width: usize) -> String {
         let is_visible = |column: &&Column| !column.is_optional || width >= 100;
-        let units: Vec<Option<NamedUnit>> =
-            self.columns.iter().enumerate().map(|(at, column)| self.unit(at, column)).collect();
         let mut table = Table::new();
-        for (column, unit) in
-            self.columns.iter().zip(&units).filter(|(column, _)| is_visible(column))
-        {
-            let header = match unit {
-                Some((unit, _)) => format!("{} ({unit})", column.header).trim_start().to_owned(),
-                None => column.header.to_owned(),
-            };
-            table = if column.is_text { table.text(&header) } else { table.number(&header) };
+        for column in self.columns.iter().filter(is_visible) {
+            let header = column.header;
+            table = if column.is_text { table.text(header) } else { table.number(header) };
         }
         for row in &self.rows {
-            let cells = row.iter().zip(self.columns.iter().zip(&units));
-            let visible = cells.filter(|(_, (column, _))| is_visible(column));
-            table.row(
-                visible.map(|(cell, (_, unit))| cell.to_text(unit.map_or(1.0, |unit| unit.1))),
-            );
+            let cells = row.iter().zip(&self.columns);
+            let visible = cells.filter(|(_, column)| is_visible(column));
+            table.row(visible.map(|(cell, column)| cell.to_text(column.units)));
+        }
+        if self.rows.is_empty() {
+            return wrap(&format!("{}: none", self.title), width).join("\n") + "\n";
         }
         let paragraph = |sentence: &String| wrap(sentence, width).join("\n") + "\n";
         let notes: String = self.notes.iter().map(paragraph).collect();
         paragraph(&self.title) + &table.render(width) + &notes
-    }
-
-    /// Returns the unit of the column at `at`: the largest unit in which the greatest figure is at
-    /// least 1.
-    fn unit(&self, at: usize, column: &Column) -> Option<NamedUnit> {
-        let figures = self.rows.iter().filter_map(|row| match row.get(at) {
-            Some(Cell::Figure(figure)) => Some(*figure),
-            _ => None,
-        });
-        let largest_figure = figures.fold(0.0, f64::max);
-        let unit = column.units.iter().find(|(_, size)| largest_figure >= *size);
-        unit.or(column.units.last()).copied()
     }
 
     /// Returns the rows as objects.
@@ -228,11 +214,17 @@ impl Cell {
         ns.map_or(Self::Unknown, Self::Duration)
     }
 
-    fn to_text(&self, unit: f64) -> String {
+    fn to_text(&self, units: &[NamedUnit]) -> String {
         match self {
             Self::Text(text) => text.clone(),
             Self::Count(count) => format::count(*count),
-            Self::Figure(figure) => format_significant(figure / unit),
+            Self::Figure(figure) => {
+                let unit = units.iter().find(|(_, size)| *figure >= *size).or(units.last());
+                let (name, size) = unit.copied().unwrap_or(("", 1.0));
+                format!("{} {name}", format_significant(figure / size)).trim_end().to_owned()
+            }
+            Self::Size(bytes) => format::size(*bytes),
+            Self::ByteRate(bytes) => format!("{}/s", format::size(*bytes)),
             Self::Duration(ns) => format::duration(*ns),
             Self::Share(part, whole) => format::share(*part, *whole),
             Self::Moment(unix_ns) => {
@@ -250,6 +242,7 @@ impl Cell {
             Self::Count(count) | Self::Share(count, _) => json!(count),
             Self::Figure(figure) => json!(figure),
             Self::Duration(ns) => json!(ns),
+            Self::Size(bytes) | Self::ByteRate(bytes) => json!(bytes),
             Self::Moment(unix_ns) => json!(Moment::of(*unix_ns).rfc_3339()),
             Self::Unknown => Value::Null,
         }
@@ -309,11 +302,16 @@ mod tests {
     }
 
     #[test]
-    fn the_unit_of_a_column_fits_its_greatest_figure() {
-        assert!(grid(&[9_350.0, 12.0]).to_text(80).contains("rate (kbit/s)"));
-        assert!(grid(&[9_350.0]).to_text(80).contains("9.35"));
-        assert!(grid(&[8e9]).to_text(80).contains("rate (Gbit/s)"));
-        assert!(grid(&[0.5]).to_text(80).contains("rate (bit/s)"));
+    fn each_figure_has_its_own_unit() {
+        let text = grid(&[9_350.0, 12.0, 8e9, 0.5]).to_text(80);
+        for figure in ["9.35 kbit/s", "12.0 bit/s", "8.00 Gbit/s", "0.500 bit/s"] {
+            assert!(text.contains(figure), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_empty_table_is_one_line() {
+        assert_eq!(grid(&[]).to_text(80), "Rates: none\n");
     }
 
     #[test]

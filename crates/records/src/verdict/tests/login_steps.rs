@@ -17,6 +17,7 @@ fn cost(observed: &Observation, kind: CauseKind) -> Option<u64> {
 #[test]
 fn each_step_is_charged_beyond_its_round_trips() {
     let steps = Steps {
+        is_program: false,
         resolve_ns: Some(300 * MS),
         connect_ns: Some(20 * MS),
         greeting_ns: Some(400 * MS),
@@ -195,4 +196,16 @@ fn a_connection_waits_behind_at_most_a_mebibyte_of_other_traffic() {
       of the connection request or its reply. Repeat without other traffic, or use a faster
       link.
     ");
+}
+
+#[test]
+fn the_prompt_of_a_program_is_a_cause_if_it_takes_a_second() {
+    let gain_ns = |prompt_ns| {
+        let steps = Steps { prompt_ns: Some(prompt_ns), is_program: true, ..Steps::default() };
+        let all = causes(&login(steps));
+        let of_program = all.iter().filter(|one| one.subject == "The program's late prompt");
+        of_program.map(|one| (one.kind, one.gain_ns)).collect::<Vec<_>>()
+    };
+    assert_eq!(gain_ns(900 * MS), [(CauseKind::SlowPrompt, 0)]);
+    assert_eq!(gain_ns(1_200 * MS), [(CauseKind::SlowPrompt, 1_200 * MS)]);
 }

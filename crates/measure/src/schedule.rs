@@ -1,17 +1,19 @@
-//! Number and interval of the tries at a target: `--tries`, `--every`, `--for`.
+//! Number and interval of the tries at a target, and the durations and sizes of options.
 
+use super::series::Schedule;
 use anyhow::{Context, Result, bail};
-use measure::Schedule;
 use net::time::Duration;
 
 /// Default interval between the starts of two tries.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
+/// Default interval of tries that are followed.
+pub const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
 /// Minimum interval between the starts of two tries, which limits the load on the target.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 /// Maximum total duration of the tries.
 const DURATION_MAX: Duration = Duration::from_secs(31 * 86_400);
 /// Maximum number of tries. Each try is a line of the record.
-const TRIES_MAX: u64 = 100_000;
+pub const TRIES_MAX: u64 = 100_000;
 
 /// Creates a schedule from the options. The duration in `--for` is converted to a number of
 /// tries, each of which occupies one interval.
@@ -19,7 +21,7 @@ const TRIES_MAX: u64 = 100_000;
 /// # Errors
 ///
 /// Returns an error with an explanation if the tries have no end or exceed a limit.
-pub(super) fn schedule(
+pub fn schedule(
     count: Option<u64>,
     every: Option<Duration>,
     length: Option<Duration>,
@@ -56,7 +58,7 @@ pub(super) fn schedule(
 /// # Errors
 ///
 /// Returns an error with an explanation if `text` is not a duration.
-pub(super) fn duration(text: &str) -> Result<Duration> {
+pub fn duration(text: &str) -> Result<Duration> {
     let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(digits).unwrap_or_default();
     let factor_ms: u64 = match unit {
@@ -79,7 +81,7 @@ pub(super) fn duration(text: &str) -> Result<Duration> {
 /// # Errors
 ///
 /// Returns an error if `text` is not a size from 1 byte to 1 GiB.
-pub(super) fn size(text: &str) -> Result<u64> {
+pub fn size(text: &str) -> Result<u64> {
     let bytes = any_size(text).filter(|bytes| (1..=1 << 30).contains(bytes));
     bytes.with_context(|| {
         format!("invalid size '{}': use 1 to 1G, e.g. 64K or 16M", text.escape_debug())
@@ -92,7 +94,7 @@ pub(super) fn size(text: &str) -> Result<u64> {
 /// # Errors
 ///
 /// Returns an error if `text` is not a size from 1 byte to 1024 TiB.
-pub(super) fn large_size(text: &str) -> Result<u64> {
+pub fn large_size(text: &str) -> Result<u64> {
     let bytes = any_size(text).filter(|bytes| (1..=1 << 50).contains(bytes));
     bytes.with_context(|| {
         format!("invalid size '{}': use 1 to 1024T, e.g. 700M or 10G", text.escape_debug())

@@ -1,0 +1,46 @@
+//! Comparison of programs: each program is measured once in every round, so that a change of the
+//! load affects all programs alike.
+
+use super::interrupt::Interrupts;
+use super::login_runs::Logins;
+use super::measure_options::MeasureOptions;
+use super::series::failure;
+use super::target::{LoginTarget, ProgramTarget};
+use anyhow::Result;
+use records::Measurement;
+use records::comparison::ComparedProgram;
+
+/// Measures `programs` in turn, `rounds` times each, or until an interrupt. A program that failed
+/// is not measured again.
+///
+/// # Errors
+///
+/// Returns an error if the operating system refuses a resource.
+pub fn compare(
+    programs: &[ProgramTarget],
+    rounds: u32,
+    options: &MeasureOptions,
+    interrupts: &Interrupts,
+) -> Result<Vec<ComparedProgram>> {
+    let targets = programs.iter().cloned().map(LoginTarget::Program);
+    let mut all: Vec<(LoginTarget, Vec<Measurement>, Option<String>)> =
+        targets.map(|target| (target, Vec::new(), None)).collect();
+    for _ in 0..rounds {
+        for (target, records, reason) in all.iter_mut().filter(|(_, _, reason)| reason.is_none()) {
+            if interrupts.is_interrupted() {
+                break;
+            }
+            match (Logins { target, options, interrupts }).measure()? {
+                Ok(results) => {
+                    *reason = failure(&results);
+                    records.push(results.record);
+                }
+                Err(failed) => *reason = Some(failed.reason),
+            }
+        }
+    }
+    let compared = all
+        .into_iter()
+        .map(|(target, records, reason)| ComparedProgram::of(target.to_string(), records, reason));
+    Ok(compared.collect())
+}

@@ -1,0 +1,110 @@
+//! A series of tries: one line per try, and a line with the recent echoes.
+
+use super::short::painted_grade;
+use crate::bar_chart::{Charset, Style};
+use crate::table::wrap;
+use records::assessment::Grade;
+use records::escape;
+use records::format::{count, duration};
+use records::measures::{Attempt, AttemptOutcome};
+use records::statistics;
+
+/// Maximum number of tries in the line of recent echoes.
+const RECENT_MAX: usize = 40;
+
+/// Returns the line of a try that ended at `time`.
+#[must_use]
+pub fn try_line(attempt: &Attempt, time: &str, style: Style) -> String {
+    let grade = if attempt.outcome == AttemptOutcome::Ok { Grade::Ok } else { Grade::Failed };
+    let mut text = format!("{:<6}", grade.text());
+    match (&attempt.error, attempt.outcome) {
+        (Some(reason), _) => text += &format!("  {reason}"),
+        (None, outcome @ AttemptOutcome::NotUsable) => text += &format!("  {}", outcome.text()),
+        (None, _) => {
+            if let Some(ns) = attempt.echo_p50_ns {
+                text += &format!("  echo {:>7}", duration(ns));
+            }
+            if let Some(lost) = attempt.retransmissions {
+                text += &format!("  lost {}", count(lost));
+            }
+            if let Some(ns) = attempt.response_ns {
+                text += &format!("  usable after {}", duration(ns));
+            }
+        }
+    }
+    let text = escape::terminal(style.in_charset(&text));
+    let width = style.columns().saturating_sub(time.len() + 2);
+    let first = wrap(text.trim_end(), width).into_iter().next().unwrap_or_default();
+    format!("{time}  {}\n", painted_grade(&first, grade, style))
+}
+
+/// Returns one line without a line end: the number of tries, the median, and the recent echoes as
+/// bars scaled to the longest one.
+#[must_use]
+pub fn recent_line(tries: &[Attempt], style: Style) -> String {
+    let failed = tries.iter().filter(|one| one.outcome != AttemptOutcome::Ok).count();
+    let felt = |one: &Attempt| one.echo_p50_ns.or(one.response_ns);
+    let known: Vec<u64> = tries.iter().filter_map(felt).collect();
+    let median = statistics::median(&known).map_or_else(String::new, |ns| {
+        let name =
+            if tries.iter().any(|one| one.echo_p50_ns.is_some()) { "echo" } else { "usable" };
+        format!(", {name} {}", duration(ns))
+    });
+    let text = style.in_charset(&format!("{} tries, {failed} failed{median}", tries.len()));
+    let free = style.columns().saturating_sub(text.chars().count() + 2);
+    let recent = tries.get(tries.len().saturating_sub(free.min(RECENT_MAX))..).unwrap_or(tries);
+    let longest = recent.iter().filter_map(felt).max().unwrap_or(0).max(1);
+    let marks: String = recent.iter().map(|one| mark(felt(one), longest, style.charset)).collect();
+    format!("{text}  {marks}").trim_end().to_owned()
+}
+
+fn mark(ns: Option<u64>, longest: u64, charset: Charset) -> char {
+    const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    const ASCII: [char; 8] = ['_', '_', '.', '.', '-', '-', '=', '#'];
+    let Some(ns) = ns else { return 'x' };
+    let step = u128::from(ns) * 7 / u128::from(longest);
+    let step = usize::try_from(step).unwrap_or(7).min(7);
+    let marks = if charset == Charset::Unicode { BLOCKS } else { ASCII };
+    marks.get(step).copied().unwrap_or('#')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn good(echo_ns: u64) -> Attempt {
+        Attempt {
+            echo_p50_ns: Some(echo_ns),
+            retransmissions: Some(2),
+            response_ns: Some(35_100_000),
+            ..Attempt::new(0, AttemptOutcome::Ok)
+        }
+    }
+
+    fn failed() -> Attempt {
+        let error = Some("192.0.2.1:23 refuses the connection: check the port".to_owned());
+        Attempt { error, ..Attempt::new(0, AttemptOutcome::NoConnection) }
+    }
+
+    #[test]
+    fn a_try_is_one_line_at_each_width() {
+        for width in [40, 80, 120] {
+            let style = Style { width, ..Style::default() };
+            for attempt in [good(1_210_000), failed()] {
+                let line = try_line(&attempt, "14:03:22", style);
+                assert_eq!(line.lines().count(), 1);
+                assert!(line.trim_end().chars().count() <= width, "{line}");
+            }
+        }
+        let line = try_line(&good(1_210_000), "14:03:22", Style::default());
+        assert_eq!(line, "14:03:22  OK      echo 1.21 ms  lost 2  usable after 35.1 ms\n");
+        assert!(try_line(&failed(), "14:03:32", Style::default()).contains("FAILED  192.0.2.1:23"));
+    }
+
+    #[test]
+    fn recent_echoes_are_scaled_to_the_longest() {
+        let tries = [good(1_000), failed(), good(8_000), good(4_000)];
+        let line = recent_line(&tries, Style::default());
+        assert_eq!(line, "4 tries, 1 failed, echo 4.00 µs  ▁x█▄");
+    }
+}
