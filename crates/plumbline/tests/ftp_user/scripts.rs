@@ -128,6 +128,29 @@ fn open_leads_to_another_server_and_close_ends_a_session() {
 }
 
 #[test]
+fn a_failed_open_leads_back_to_the_host_before_and_sigterm_ends_the_shell() {
+    let (directory, _server, url) = served("script-back");
+    fs::create_dir(directory.0.join("there/incoming/sub")).unwrap();
+    let unused_address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut command = directory.plumb();
+    command.args(["ftp", &format!("{url}/incoming")]);
+    let mut user = TerminalUser::run(command);
+    user.wait_for_text("ftp 127.0.0.1:/incoming>");
+    user.type_keys(&format!("open {url}/pub\r"));
+    user.wait_for_text("ftp 127.0.0.1:/pub>");
+    user.type_keys("cd tree\r");
+    user.wait_for_text("ftp 127.0.0.1:/pub/tree>");
+    user.type_keys(&format!("open {unused_address}\r"));
+    user.wait_for_text("refuses the connection");
+    user.type_keys("cd b\r");
+    user.wait_for_text("ftp 127.0.0.1:/pub/tree/b>");
+    user.type_keys(&format!("open {url}/incoming/sub\r"));
+    user.wait_for_text("ftp 127.0.0.1:/incoming/sub>");
+    user.send_signal(rustix::process::Signal::TERM);
+    assert_eq!(user.wait_for_exit().code(), Some(143));
+}
+
+#[test]
 fn a_bookmark_is_added_listed_opened_and_deleted() {
     let (directory, _server, url) = served("script-bookmark");
     directory.run_ok(&["ftp", "-e", "cd pub/tree; bookmark add work", &url]);

@@ -166,9 +166,12 @@ pub(crate) fn shell(arguments: &FtpShell) -> exit::Result {
                 connection.user = None;
                 previous_url = Some(std::mem::replace(&mut url, next)).map(|_| left);
             }
-            Err(failure) => match previous_url.take().filter(|_| input.is_interactive()) {
-                Some(left) => url = left,
-                None => return Err(failure),
+            // A host that cannot be reached leads back to the host before.
+            Err(failure) => match previous_url.take() {
+                Some(left) if input.is_interactive() && failure != Failure::Interrupted => {
+                    url = left;
+                }
+                _ => return Err(failure),
             },
         }
     }
