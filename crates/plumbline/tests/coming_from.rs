@@ -22,6 +22,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::panic::{self, AssertUnwindSafe};
+use std::path::Path;
 use std::process::Stdio;
 use std::thread;
 
@@ -81,7 +82,7 @@ impl Servers {
             std::os::unix::fs::symlink(pty.path(), name).unwrap();
             thread::spawn(move || run_device(&pty));
         }
-        write_files(&directories, &line);
+        write_server_files(&directories);
         serve_tcp("127.0.0.1:7", |mut client| {
             let mut bytes = [0; 100];
             while let Ok(count @ 1..) = client.read(&mut bytes) {
@@ -129,15 +130,21 @@ impl Servers {
         Self { directories, names, line, _programs: programs, _files: files }
     }
 
-    /// Runs the command of a row, and checks its exit code and its output.
-    fn check(&self, row: &Row) {
-        let program = std::path::Path::new(env!("CARGO_BIN_EXE_plumb"));
+    /// Runs the command of a row in a new directory, and checks its exit code and its output.
+    fn check(&self, number: usize, row: &Row) {
+        let directory = self.directories.local_path(&format!("row-{number}"));
+        write_files(&directory, &self.line);
+        let incoming = self.directories.remote_path("incoming");
+        _ = fs::remove_dir_all(&incoming);
+        fs::create_dir(&incoming).unwrap();
+        fs::write(incoming.join("old.txt"), "old").unwrap();
+        let program = Path::new(env!("CARGO_BIN_EXE_plumb"));
         let path = std::env::var("PATH").unwrap();
         let path = format!("{}:{path}", program.parent().unwrap().display());
         let mut command = self.names.shell(&row.command.replace("/dev/ttyUSB0", &self.line));
         command.env("PATH", path).env("HOME", self.directories.local_path(""));
         command.env_remove("XDG_CONFIG_HOME").env_remove("XDG_STATE_HOME");
-        command.current_dir(self.directories.local_path(""));
+        command.current_dir(directory);
         let Some(exit_code) = row.exit_code else {
             let mut user = TerminalUser::run(command);
             if !row.keys.is_empty() {
@@ -186,26 +193,36 @@ fn run_device(pty: &Pty) {
     }
 }
 
-fn write_files(directories: &TestDirectories, line: &str) {
+/// Writes the local files that the commands use into a new directory.
+fn write_files(directory: &Path, line: &str) {
     let write = |name: &str, text: &str| {
-        let path = directories.local_path(name);
+        let path = directory.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     };
-    for directory in ["pub/tree", "incoming"] {
-        fs::create_dir_all(directories.remote_path(directory)).unwrap();
-    }
-    for (name, len) in [("pub/README", 13), ("pub/image.iso", 300_000), ("pub/tree/a", 5)] {
-        fs::write(directories.remote_path(name), ftp_harness::pattern(len)).unwrap();
-    }
-    let router = "[host.router]\ntarget = \"telnet://host:2217\"\n";
-    write(".config/plumb/config.toml", router);
+    write("file.txt", "text\n");
+    write("site/index.html", "<p>text\n");
+    write("script.lftp", "cd pub\nget README\n");
     write("commands", "send \"echo \\$((6*7))\\r\"\nexpect /42/\nexit 0\n");
     let console = |number: u16| {
         format!("[[console]]\ndevice = \"{line}\"\nlisten = [\"127.0.0.1:{number}\"]\n")
     };
     write("consoles.toml", &format!("{}{}", console(2218), console(2219)));
     write("wrong.toml", "[[console]]\ndevise = \"/dev/ttyUSB0\"\n");
+    write("serve.toml", PAGE.split("```toml\n").nth(1).unwrap().split("```").next().unwrap());
+    fs::copy(directory.with_file_name("users.toml"), directory.join("users.toml")).unwrap();
+}
+
+/// Writes the files of the server, and the user's configuration.
+fn write_server_files(directories: &TestDirectories) {
+    fs::create_dir_all(directories.remote_path("pub/tree")).unwrap();
+    fs::write(directories.remote_path("pub/README"), "Hello, world\n").unwrap();
+    fs::write(directories.remote_path("pub/image.iso"), ftp_harness::pattern(300_000)).unwrap();
+    fs::write(directories.remote_path("pub/tree/a"), "a\n").unwrap();
+    let configuration = directories.local_path(".config/plumb");
+    fs::create_dir_all(&configuration).unwrap();
+    let router = "[host.router]\ntarget = \"telnet://host:2217\"\n";
+    fs::write(configuration.join("config.toml"), router).unwrap();
 }
 
 /// Accepts connections at `address`, each in a thread of its own.
@@ -224,10 +241,10 @@ fn every_command_of_the_page_prints_what_the_page_says() {
     in_configured_network(&[&["link", "set", "lo", "up"]], || {
         let servers = Servers::start();
         let rows = rows();
-        assert!(rows.len() >= 60, "{}", rows.len());
+        assert!(rows.len() >= 140, "{}", rows.len());
         let mut failures = Vec::new();
-        for row in &rows {
-            let check = AssertUnwindSafe(|| servers.check(row));
+        for (number, row) in rows.iter().enumerate() {
+            let check = AssertUnwindSafe(|| servers.check(number, row));
             if let Err(reason) = panic::catch_unwind(check) {
                 let reason = reason.downcast::<String>().unwrap_or_default();
                 failures.push(format!("{row:?}\n{reason}"));
