@@ -22,6 +22,8 @@ pub(crate) const PACED_KEYS: usize = 20;
 const LAST_ECHOES_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval at which TCP's state is polled while a key is unacknowledged.
 const ACK_POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// Minimum time after which an output during which keys are typed is given up.
+const OUTPUT_TIMEOUT_MIN: Duration = Duration::from_secs(10);
 /// Target duration of the output during which keys are typed.
 const LOAD_DURATION: Duration = Duration::from_millis(1_500);
 /// Minimum and maximum length of the output during which keys are typed, in screens.
@@ -117,6 +119,9 @@ pub(crate) struct KeysUnderLoad {
     keys: TypedKeys,
     next_at: Option<Instant>,
     ended_at: Option<Instant>,
+    /// Time at which the output is given up. The echoes of the keys would prolong a wait for the
+    /// rest of the output indefinitely.
+    give_up_at: Instant,
     screens: u32,
     round_trips: RoundTrips,
     /// Time of the last call of [`KeysUnderLoad::poll`].
@@ -206,6 +211,7 @@ impl KeysUnderLoad {
             keys: TypedKeys::default(),
             next_at: None,
             ended_at: None,
+            give_up_at: cx.now + timeout.max(OUTPUT_TIMEOUT_MIN),
             screens,
             round_trips: RoundTrips::default(),
             polled_at: cx.now,
@@ -252,6 +258,10 @@ impl KeysUnderLoad {
             if !self.keys.is_idle() && cx.now < give_up_at {
                 return Err(give_up_at);
             }
+            let received = self.request.finish(prompts, console);
+            return Ok(self.finish(received));
+        }
+        if cx.now >= self.give_up_at {
             let received = self.request.finish(prompts, console);
             return Ok(self.finish(received));
         }

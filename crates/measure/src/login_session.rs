@@ -574,6 +574,9 @@ impl MeasureSession {
             |received: &ReceivedOutput| received.watch.arrivals.last().map(|last| last.at_ns);
         let screenfuls = first.into_iter().chain(&self.findings.screenful_delayed_ack);
         let screenful = screenfuls.filter_map(last_at).min().map(Duration::from_nanos);
+        // A program such as mosh skips a part of a long output, whose end is then not recognized.
+        let has_all_cells = first.is_some_and(|received| received.watch.cells >= SCREENFUL_CELLS);
+        let screenful = screenful.filter(|_| has_all_cells || !self.is_program);
         let timeout = self.plan.timeout;
         let console = &mut self.console;
         match screenful.and_then(|screenful| KeysUnderLoad::begin(screenful, timeout, console, cx))

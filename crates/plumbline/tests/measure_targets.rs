@@ -505,9 +505,8 @@ fn the_report_page_of_a_login_has_its_charts() {
         for title in [
             "One keystroke, from key to cell",
             "Echo histogram",
-            "Echo CDF",
-            "Time-sequence graph of the screenful",
-            "Packets of the screenful",
+            "Share of keystrokes echoed within a time",
+            "Where the time is spent",
         ] {
             assert!(text.contains(&format!("<h2>{title}</h2>")), "{title}");
         }

@@ -175,7 +175,7 @@ fn a_page_with_every_chart_is_well_formed_and_contains_them() {
     assert_well_formed(&page);
     for title in [
         "Echo histogram",
-        "Echo CDF",
+        "Share of keystrokes echoed within a time",
         "Time-sequence graph of the screenful",
         "Packets of the screenful",
         "Time-sequence graph of the largest transfer",
