@@ -10,6 +10,9 @@ use net::time::{Duration, Instant};
 
 /// Timeout for the first request of the receiver: one minute, as in the protocol reference.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time between an answer of the receiver and the next block. Our choice: lrzsz discards its input
+/// just after it has sent an answer, and would lose the start of a block that arrives at once.
+const ANSWER_PAUSE: Duration = Duration::from_millis(5);
 /// Number of times that the end is repeated without an answer.
 const END_REPETITIONS: u8 = 3;
 /// Timeout for an acknowledgment.
@@ -38,6 +41,8 @@ pub(crate) struct BlockSender {
     position: u64,
     block: Vec<u8>,
     must_send: bool,
+    /// Time before which nothing is sent.
+    ready_at: Instant,
     cans: u8,
     timer: RetryTimer,
 }
@@ -79,6 +84,7 @@ impl BlockSender {
             position: 0,
             block,
             must_send: false,
+            ready_at: now,
             cans: 0,
             timer,
         }
@@ -125,6 +131,7 @@ impl BlockSender {
     }
 
     fn process_answer(&mut self, answer: u8, cx: &mut Cx<'_>) -> Option<SentBlocks> {
+        self.ready_at = cx.now + ANSWER_PAUSE;
         // An answer can only refer to a block that was sent.
         let is_sent = !self.must_send;
         match (self.state, answer) {
@@ -168,7 +175,7 @@ impl BlockSender {
 
     /// Appends the pending block.
     pub(crate) fn transmit(&mut self, out: &mut Vec<u8>, cx: &mut Cx<'_>) -> Option<usize> {
-        if !core::mem::take(&mut self.must_send) {
+        if cx.now < self.ready_at || !core::mem::take(&mut self.must_send) {
             return None;
         }
         let start = out.len();
@@ -186,7 +193,7 @@ impl BlockSender {
 
     /// Returns when [`Self::timeout`] is due.
     pub(crate) const fn deadline(&self) -> Option<Instant> {
-        self.timer.deadline()
+        if self.must_send { Some(self.ready_at) } else { self.timer.deadline() }
     }
 
     /// Sends the last block again; returns the result if it was sent too often.

@@ -103,6 +103,7 @@ fn a_sender_uses_a_checksum_if_the_receiver_requests_it() {
     assert_eq!(sender.event(), Some(SenderEvent::Accepted(0)));
     sender.put_data(b"data");
     let mut out = Vec::new();
+    cx.now = sender.deadline().unwrap();
     sender.transmit(&mut out, &mut cx.cx());
     assert_eq!(out.len(), 132);
 }

@@ -110,6 +110,7 @@ fn the_first_output_of_each_end_is_that_of_the_protocol() {
     assert_eq!(sender.event(), Some(SenderEvent::NextFile));
     sender.finish(&mut cx.cx());
     sender.receive(&mut b"C".as_slice(), &mut cx.cx());
+    cx.now = sender.deadline().unwrap();
     sender.transmit(&mut out, &mut cx.cx());
     assert_eq!(out, [&[1, 0, 0xff][..], &[0; 130]].concat());
 }

@@ -17,6 +17,12 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout while data is sent. Our choice: buffers between the ends may hold data for minutes. The
 /// receiver notices lost data much earlier.
 const DATA_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time for which a repeated ZRPOS is considered an answer to data that was sent before the first
+/// one. lrzsz repeats it for every 1400 bytes of such data. Our choice.
+const ZRPOS_INTERVAL: Duration = Duration::from_secs(1);
+/// The transfer fails if the receiver still requests the same position after this time. Our choice:
+/// longer than buffers between the ends hold data.
+const PROGRESS_TIMEOUT: Duration = Duration::from_secs(180);
 /// Maximum length of a subpacket, as in the protocol reference.
 const SUBPACKET_MAX_LEN: usize = 1024;
 /// Minimum length of a subpacket on a line with errors. Our choice.
@@ -48,6 +54,10 @@ pub struct Sender {
     subpacket_len: usize,
     /// Number of subpackets sent since the last error.
     sent_subpackets: u8,
+    /// Position and time of the last return to an earlier position.
+    rewound: Option<(u32, Instant)>,
+    /// Time at which the receiver has last requested or acknowledged a later position.
+    progress_at: Instant,
     /// The event that [`Self::event`] returns next.
     pending: Option<SenderEvent>,
 }
@@ -117,6 +127,8 @@ impl Sender {
             escaping: Escaping::default(),
             subpacket_len: SUBPACKET_MAX_LEN,
             sent_subpackets: 0,
+            rewound: None,
+            progress_at: now,
             pending: None,
         }
     }
@@ -290,8 +302,9 @@ impl Sender {
                 if info.size.is_some_and(|size| u64::from(header.position) > size) {
                     return self.fail(ModemFailure::RemoteFile);
                 }
-                self.timer.record_progress();
+                self.record_progress(cx);
                 self.timer.stop();
+                self.rewound = None;
                 self.state = State::Sending(Progress::at(header.position));
                 self.pending = Some(SenderEvent::Accepted(header.position.into()));
             }
@@ -299,7 +312,7 @@ impl Sender {
                 let progress = *progress;
                 self.on_zrpos(header.position, progress, cx);
             }
-            (FrameType::Zack, State::Sending(_)) => self.on_zack(header.position),
+            (FrameType::Zack, State::Sending(_)) => self.on_zack(header.position, cx),
             (FrameType::Zcrc, State::Offering(info)) => {
                 self.state = State::ComputingCrc(info.clone());
                 self.pending = Some(SenderEvent::CrcRequested(header.position.into()));
@@ -346,12 +359,22 @@ impl Sender {
         }
         // The receiver has all bytes before the position.
         if position > progress.acknowledged {
-            self.timer.record_progress();
-        }
-        if self.timer.record_failure() {
+            self.record_progress(cx);
+        } else if cx.now - self.progress_at > PROGRESS_TIMEOUT {
             return self.fail(ModemFailure::TooManyErrors);
         }
+        let is_repeated =
+            self.rewound.is_some_and(|(last, at)| last == position && cx.now - at < ZRPOS_INTERVAL);
+        if is_repeated {
+            return cx.meter.count(Counter::ModemIgnored);
+        }
+        self.rewound = Some((position, cx.now));
         self.rewind(position, cx);
+    }
+
+    fn record_progress(&mut self, cx: &Cx<'_>) {
+        self.timer.record_progress();
+        self.progress_at = cx.now;
     }
 
     fn rewind(&mut self, position: u32, cx: &mut Cx<'_>) {
@@ -363,16 +386,17 @@ impl Sender {
         self.timer.start(cx.now, DATA_TIMEOUT);
     }
 
-    fn on_zack(&mut self, position: u32) {
+    fn on_zack(&mut self, position: u32, cx: &Cx<'_>) {
         let State::Sending(progress) = &mut self.state else { return };
         if position > progress.next || position < progress.acknowledged {
             return;
         }
-        if position > progress.acknowledged {
-            self.timer.record_progress();
-        }
+        let is_progress = position > progress.acknowledged;
         progress.acknowledged = position;
         progress.is_waiting &= position != progress.next;
+        if is_progress {
+            self.record_progress(cx);
+        }
     }
 
     const fn check(&self) -> Check {
@@ -424,16 +448,6 @@ impl Sender {
         let len = self.output.len();
         out.append(&mut self.output);
         (len > 0).then_some(len)
-    }
-
-    /// Returns the number of bytes of the current file that the receiver has acknowledged.
-    #[must_use]
-    pub const fn acknowledged_bytes(&self) -> u64 {
-        match &self.state {
-            State::Sending(progress) => progress.acknowledged as u64,
-            State::Ending(progress) => progress.next as u64,
-            _ => 0,
-        }
     }
 
     /// Returns when [`Self::timeout`] is due.

@@ -24,6 +24,8 @@ mod modem_transfer;
 mod partial_file;
 mod progress;
 mod report;
+#[cfg(test)]
+mod tests;
 mod upload;
 
 pub use download_policy::{DOWNLOAD_LIMIT_BYTES, DownloadPolicy, parse_limit};

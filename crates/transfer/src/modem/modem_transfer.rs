@@ -14,6 +14,8 @@ const SILENCE: Duration = Duration::from_secs(1);
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of bytes of one output.
 const OUTPUT_MAX_LEN: usize = 8 * 1024;
+/// Maximum number of bytes of text after the discarded data. Our choice: a few lines.
+const REST_MAX_BYTES: usize = 1024;
 /// Number of CAN characters with which a remote program confirms the cancellation.
 const CONFIRMATION_LEN: u8 = 5;
 
@@ -27,6 +29,8 @@ pub struct ModemTransfer {
     report: Report,
     output: Vec<u8>,
     discarding: Option<Discarding>,
+    /// Text of the session that arrived with discarded data.
+    rest: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -53,7 +57,7 @@ impl ModemTransfer {
     pub fn start(
         command: ModemCommand,
         policy: &DownloadPolicy,
-        cx: &Cx<'_>,
+        cx: &mut Cx<'_>,
     ) -> Result<Self, String> {
         let direction = match command {
             ModemCommand::Send(protocol, paths) => {
@@ -63,18 +67,22 @@ impl ModemTransfer {
                 Direction::Download(Box::new(Download::new(protocol, name, policy.clone(), cx)))
             }
         };
-        Ok(Self::new(direction))
+        Ok(Self::new(direction, cx))
     }
 
     /// Starts the download that a ZMODEM sender has requested.
     #[must_use]
-    pub fn start_requested_download(policy: &DownloadPolicy, cx: &Cx<'_>) -> Self {
+    pub fn start_requested_download(policy: &DownloadPolicy, cx: &mut Cx<'_>) -> Self {
         let download = Download::new(ModemProtocol::Zmodem, None, policy.clone(), cx);
-        Self::new(Direction::Download(Box::new(download)))
+        Self::new(Direction::Download(Box::new(download)), cx)
     }
 
-    fn new(direction: Direction) -> Self {
-        Self { direction, report: Report::default(), output: Vec::new(), discarding: None }
+    fn new(direction: Direction, cx: &mut Cx<'_>) -> Self {
+        let report = Report::default();
+        let mut transfer =
+            Self { direction, report, output: Vec::new(), discarding: None, rest: Vec::new() };
+        transfer.serve(cx);
+        transfer
     }
 
     /// Processes received bytes, and removes them from `input`. Bytes after the end of the transfer
@@ -128,9 +136,17 @@ impl ModemTransfer {
         discarding.last = now;
         while let Some((&byte, rest)) = input.split_first() {
             if discarding.cans >= CONFIRMATION_LEN && !matches!(byte, CAN | BACKSPACE) {
-                self.report.has_cancelled_peer = false;
-                self.discarding = None;
+                self.rest.clear();
+                self.end_discarding();
                 return;
+            }
+            // Text at the end of the data is probably the prompt of the remote shell. Every
+            // subpacket ends with a control character.
+            match byte {
+                b' '..=b'~' | b'\r' | b'\n' | b'\t' if self.rest.len() < REST_MAX_BYTES => {
+                    self.rest.push(byte);
+                }
+                _ => self.rest.clear(),
             }
             discarding.cans = match byte {
                 CAN => discarding.cans.saturating_add(1),
@@ -141,12 +157,20 @@ impl ModemTransfer {
         }
     }
 
+    fn end_discarding(&mut self) {
+        self.report.has_cancelled_peer = false;
+        self.discarding = None;
+    }
+
+    /// Returns and removes text of the session that followed the data of a cancelled transfer.
+    pub fn take_rest(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.rest)
+    }
+
     /// Cancels the transfer at both ends.
     pub fn cancel(&mut self, cx: &mut Cx<'_>) {
         if self.discarding.is_some() || self.is_over() {
-            self.report.has_cancelled_peer = false;
-            self.discarding = None;
-            return;
+            return self.end_discarding();
         }
         self.output.clear();
         match &mut self.direction {
@@ -199,8 +223,7 @@ impl ModemTransfer {
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
         if self.discarding.is_some() {
             if self.deadline().is_some_and(|deadline| cx.now >= deadline) {
-                self.report.has_cancelled_peer = false;
-                self.discarding = None;
+                self.end_discarding();
             }
             return;
         }
@@ -213,12 +236,20 @@ impl ModemTransfer {
 
     /// Returns the progress in less than 40 columns, if an update is due.
     pub fn progress(&mut self, now: Instant) -> Option<String> {
-        if self.discarding.is_some() { None } else { self.report.progress.update(now) }
+        match &self.discarding {
+            Some(_) => Some("Cancelling".to_owned()),
+            None if self.is_over() => None,
+            None => self.report.progress.update(now),
+        }
     }
 
-    /// Returns and removes the messages about files and the end.
+    /// Returns and removes the messages about files and the end. After a cancellation, there are
+    /// none until the session can continue.
     pub fn take_notices(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.report.notices)
+        match &self.discarding {
+            Some(_) => Vec::new(),
+            None => std::mem::take(&mut self.report.notices),
+        }
     }
 
     /// Returns the policy with the limits that remain; `None` for an upload.

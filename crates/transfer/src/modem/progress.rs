@@ -122,7 +122,7 @@ mod tests {
         progress.begin(name, Some(2_000_000), 0, Instant::ZERO);
         progress.set(1_000_000);
         let text = progress.update(Instant::ZERO + Duration::from_secs(1)).unwrap();
-        assert_eq!(text, "a-very-long-name-~ 50% 1.0 MB 1.0 MB/s");
+        assert_eq!(text, "a-very-long-name-o~ 50% 1.0 MB 1.0 MB/s");
         assert!(text.len() < 40);
     }
 
