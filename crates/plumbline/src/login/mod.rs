@@ -6,6 +6,7 @@ mod cursor_column;
 mod display;
 mod emulated_terminal;
 mod encoding;
+mod file_transfer;
 mod input;
 mod line_editor;
 mod linemode;
