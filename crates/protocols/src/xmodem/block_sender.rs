@@ -12,7 +12,7 @@ use net::time::{Duration, Instant};
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time between an answer of the receiver and the next block. Our choice: lrzsz discards its input
 /// just after it has sent an answer, and would lose the start of a block that arrives at once.
-const ANSWER_PAUSE: Duration = Duration::from_millis(5);
+const ANSWER_PAUSE: Duration = Duration::from_millis(20);
 /// Number of times that the end is repeated without an answer.
 const END_REPETITIONS: u8 = 3;
 /// Timeout for an acknowledgment.

@@ -17,9 +17,10 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout while data is sent. Our choice: buffers between the ends may hold data for minutes. The
 /// receiver notices lost data much earlier.
 const DATA_TIMEOUT: Duration = Duration::from_secs(60);
-/// Time for which a repeated ZRPOS is considered an answer to data that was sent before the first
-/// one. lrzsz repeats it for every 1400 bytes of such data. Our choice.
-const ZRPOS_INTERVAL: Duration = Duration::from_secs(1);
+/// Time without another ZRPOS after which data is sent again. Our choice: lrzsz repeats ZRPOS for
+/// every 1400 bytes that are in flight, and discards input when it sends ZRPOS. Data that is sent
+/// before the line is quiet would be lost again.
+const QUIET_TIME: Duration = Duration::from_millis(100);
 /// The transfer fails if the receiver still requests the same position after this time. Our choice:
 /// longer than buffers between the ends hold data.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(180);
@@ -54,8 +55,8 @@ pub struct Sender {
     subpacket_len: usize,
     /// Number of subpackets sent since the last error.
     sent_subpackets: u8,
-    /// Position and time of the last return to an earlier position.
-    rewound: Option<(u32, Instant)>,
+    /// Time at which data is sent again after an error.
+    resumes_at: Option<Instant>,
     /// Time at which the receiver has last requested or acknowledged a later position.
     progress_at: Instant,
     /// The event that [`Self::event`] returns next.
@@ -127,7 +128,7 @@ impl Sender {
             escaping: Escaping::default(),
             subpacket_len: SUBPACKET_MAX_LEN,
             sent_subpackets: 0,
-            rewound: None,
+            resumes_at: None,
             progress_at: now,
             pending: None,
         }
@@ -177,6 +178,7 @@ impl Sender {
         let State::Sending(progress) = &self.state else { return None };
         let unacknowledged = progress.next - progress.acknowledged;
         if progress.is_waiting
+            || self.resumes_at.is_some()
             || self.pending.is_some()
             || self.output.len() > OUTPUT_MAX_BYTES
             || unacknowledged >= self.window_bytes()
@@ -304,7 +306,7 @@ impl Sender {
                 }
                 self.record_progress(cx);
                 self.timer.stop();
-                self.rewound = None;
+                self.resumes_at = None;
                 self.state = State::Sending(Progress::at(header.position));
                 self.pending = Some(SenderEvent::Accepted(header.position.into()));
             }
@@ -363,12 +365,7 @@ impl Sender {
         } else if cx.now - self.progress_at > PROGRESS_TIMEOUT {
             return self.fail(ModemFailure::TooManyErrors);
         }
-        let is_repeated =
-            self.rewound.is_some_and(|(last, at)| last == position && cx.now - at < ZRPOS_INTERVAL);
-        if is_repeated {
-            return cx.meter.count(Counter::ModemIgnored);
-        }
-        self.rewound = Some((position, cx.now));
+        self.resumes_at = Some(cx.now + QUIET_TIME);
         self.rewind(position, cx);
     }
 
@@ -379,7 +376,10 @@ impl Sender {
 
     fn rewind(&mut self, position: u32, cx: &mut Cx<'_>) {
         cx.meter.count(Counter::ModemRetransmissions);
-        self.end_frame();
+        match self.state {
+            State::Sending(progress) if progress.is_in_frame => self.end_frame(),
+            _ => self.output.clear(),
+        }
         self.subpacket_len = (self.subpacket_len / 2).max(SUBPACKET_MIN_LEN);
         self.sent_subpackets = 0;
         self.state = State::Sending(Progress::at(position));
@@ -453,7 +453,8 @@ impl Sender {
     /// Returns when [`Self::timeout`] is due.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        self.timer.deadline().filter(|_| self.state != State::Ended)
+        let deadlines = self.timer.deadline().into_iter().chain(self.resumes_at);
+        deadlines.min().filter(|_| self.state != State::Ended)
     }
 
     /// Repeats the last header or the unacknowledged data, or fails the transfer.
@@ -461,6 +462,7 @@ impl Sender {
         if self.pending.is_some() || self.state == State::Ended {
             return;
         }
+        self.resumes_at = self.resumes_at.filter(|at| cx.now < *at);
         match self.timer.expire(cx.now) {
             RetryExpiry::NotYet => return,
             _ if self.state == State::Finishing && self.timer.failures() > ZFIN_REPETITIONS => {
