@@ -118,6 +118,11 @@ impl BlockSender {
     /// Processes input up to the next result.
     pub(crate) fn receive(&mut self, input: &mut &[u8], cx: &mut Cx<'_>) -> Option<SentBlocks> {
         while let Some((&byte, rest)) = input.split_first() {
+            if self.state == State::Ending && !self.must_send && has_moved_on(byte, rest) {
+                self.state = State::Ended;
+                self.timer.stop();
+                return Some(SentBlocks::End);
+            }
             *input = rest;
             self.cans = if byte == CAN { self.cans.saturating_add(1) } else { 0 };
             if self.cans >= CANCEL_COUNT {
@@ -215,4 +220,11 @@ impl BlockSender {
         self.must_send = true;
         None
     }
+}
+
+/// Returns whether the receiver has ended after EOT: YMODEM requests the next header, or the remote
+/// shell prints text. The acknowledgment of EOT is missing then; rx of lrzsz never sends it.
+fn has_moved_on(byte: u8, rest: &[u8]) -> bool {
+    let is_text = |byte: u8| matches!(byte, b' '..=b'~' | b'\r' | b'\n');
+    byte == CRC_REQUEST || (is_text(byte) && rest.first().is_some_and(|next| is_text(*next)))
 }

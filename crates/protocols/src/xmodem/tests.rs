@@ -154,3 +154,18 @@ fn the_rest_of_a_damaged_block_is_discarded_until_the_line_is_silent() {
     receiver.transmit(&mut out);
     assert_eq!(out, [0x15]);
 }
+
+#[test]
+fn text_after_the_end_of_the_file_shows_that_the_receiver_has_ended() {
+    let mut sender = Sender::new(false, Instant::ZERO);
+    let mut cx = OwnedCx::default();
+    sender.receive(&mut b"C".as_slice(), &mut cx.cx());
+    sender.event();
+    sender.put_data(b"");
+    cx.now = sender.deadline().unwrap();
+    sender.transmit(&mut Vec::new(), &mut cx.cx());
+    let mut input: &[u8] = b"$ ls";
+    sender.receive(&mut input, &mut cx.cx());
+    assert_eq!(sender.event(), Some(SenderEvent::FileComplete));
+    assert_eq!(input, b"$ ls");
+}
