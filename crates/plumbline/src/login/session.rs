@@ -336,6 +336,8 @@ impl Stream for Login {
 
     fn peer_closed(&mut self, cx: &mut Cx<'_>) {
         self.cancel_transfer(cx);
+        // Ends the wait for data that was in flight.
+        self.cancel_transfer(cx);
         self.protocol.peer_closed();
         self.end_script(cx);
         if self.stage == Stage::Open {
