@@ -5,10 +5,10 @@
 //! download; a ZMODEM receiver opens the prompt, where the user enters the files to send.
 
 use super::session::{Login, Stage};
-use super::session_settings::{LoginSettings, PromptStyle};
+use super::session_settings::PromptStyle;
+use super::transfer_state::OUTPUT_MAX_BYTES;
 use net::Cx;
-use net::time::Instant;
-use protocols::zmodem::{Autostart, Detection, Request};
+use protocols::zmodem::Request;
 use transfer::modem::{ModemCommand, ModemProtocol, ModemTransfer};
 
 /// ^C cancels a transfer.
@@ -17,58 +17,8 @@ const CANCEL: u8 = 0x03;
 /// Requests of XMODEM and YMODEM receivers: C and NAK.
 const REQUESTS: [u8; 2] = [b'C', 0x15];
 
-/// Maximum number of bytes that wait for the carrier before a transfer provides more. Our choice: a
-/// cancellation follows these bytes.
-pub(super) const OUTPUT_MAX_BYTES: usize = 8 * 1024;
-
 /// Sequence that ends a remote program that waits for files.
 const REFUSAL: &[u8] = b"\x18\x18\x18\x18\x18\x18\x18\x18\x08\x08\x08\x08\x08\x08\x08\x08";
-
-/// File transfers of a login.
-pub(super) struct FileTransfers {
-    /// Recognition of ZMODEM in the output of the remote host, if it is enabled.
-    autostart: Option<Autostart>,
-    transfer: Option<ModemTransfer>,
-    /// Whether the transfer has enabled BINARY, which its end disables.
-    has_enabled_binary: bool,
-    /// Whether a receiver on the remote host waits for files.
-    is_awaited: bool,
-    /// Last byte of the remote host before a transfer: the request of an XMODEM or YMODEM receiver,
-    /// which repeats it only after several seconds.
-    last_byte: Option<u8>,
-}
-
-impl FileTransfers {
-    /// Creates the file transfers of a session.
-    pub(super) fn new(settings: &LoginSettings) -> Self {
-        Self {
-            autostart: settings.starts_zmodem.then(Autostart::default),
-            transfer: None,
-            has_enabled_binary: false,
-            is_awaited: false,
-            last_byte: None,
-        }
-    }
-
-    /// Returns whether a transfer runs.
-    pub(super) const fn is_active(&self) -> bool {
-        self.transfer.is_some()
-    }
-
-    /// Returns when [`Login::run_transfer`] is due.
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        self.transfer.as_ref().and_then(ModemTransfer::deadline)
-    }
-
-    /// Returns whether [`Login::run_transfer`] can send data.
-    pub(super) fn has_output(&self) -> bool {
-        self.transfer.as_ref().is_some_and(ModemTransfer::has_output)
-    }
-
-    fn find_request(&mut self, data: &[u8]) -> Option<Detection> {
-        self.autostart.as_mut()?.find(data)
-    }
-}
 
 impl Login {
     /// Processes data of the remote host: passes it to the transfer that runs, or displays it.

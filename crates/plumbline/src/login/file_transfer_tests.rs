@@ -1,6 +1,6 @@
 //! Tests of the start and the end of a file transfer in a login.
 
-use super::super::session_settings::LoginProtocol;
+use super::super::session_settings::{LoginProtocol, LoginSettings};
 use super::super::terminal_input::LocalTerminal;
 use super::*;
 use carrier::EngineContext;

@@ -25,6 +25,7 @@ mod session_settings;
 mod session_status;
 mod status_page;
 mod terminal_input;
+mod transfer_state;
 mod typing;
 
 pub(crate) use arguments::{ABOUT, Arguments, PAGE};

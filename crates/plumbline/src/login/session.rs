@@ -27,13 +27,13 @@
 //! of the remote host, and `file_transfer` the data of a file transfer.
 
 use super::display::LocalDisplay;
-use super::file_transfer::{FileTransfers, OUTPUT_MAX_BYTES};
 use super::input::LocalInput;
 use super::logging::SessionLogs;
 use super::protocol::SessionProtocol;
 use super::session_settings::{Echo, LoginProtocol, LoginSettings, Mode};
 use super::session_status::SessionStatus;
 use super::terminal_input::{LocalTerminal, Read};
+use super::transfer_state::{FileTransfers, OUTPUT_MAX_BYTES};
 use anyhow::{Context, Result};
 use carrier::{CarrierStatus, StreamSession, TlsParameters};
 use net::Cx;

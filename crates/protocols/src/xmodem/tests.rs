@@ -56,7 +56,9 @@ fn assert_arrived(result: &TransferResult, len: usize) {
     let received = &result.files[0].1;
     assert_eq!(received[..len], file(len).1);
     assert!(received[len..].iter().all(|byte| *byte == 0x1a));
-    assert!(received.len() % SHORT_BLOCK_LEN == 0 && received.len() - len < LONG_BLOCK_LEN);
+    assert!(
+        received.len().is_multiple_of(SHORT_BLOCK_LEN) && received.len() - len < LONG_BLOCK_LEN
+    );
 }
 
 #[test]
@@ -126,8 +128,7 @@ fn a_block_that_is_not_the_next_one_ends_the_transfer() {
 #[test]
 fn a_sender_without_a_receiver_fails_after_a_minute() {
     let mut sender = Sender::new(false, Instant::ZERO);
-    let mut cx = OwnedCx::default();
-    cx.now = sender.deadline().unwrap();
+    let mut cx = OwnedCx { now: sender.deadline().unwrap(), ..OwnedCx::default() };
     sender.timeout(&mut cx.cx());
     assert_eq!(sender.event(), Some(SenderEvent::Failed(ModemFailure::NoAnswer)));
 }
