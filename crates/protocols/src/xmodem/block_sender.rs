@@ -118,7 +118,8 @@ impl BlockSender {
     /// Processes input up to the next result.
     pub(crate) fn receive(&mut self, input: &mut &[u8], cx: &mut Cx<'_>) -> Option<SentBlocks> {
         while let Some((&byte, rest)) = input.split_first() {
-            if self.state == State::Ending && !self.must_send && has_moved_on(byte, rest) {
+            let is_next_request = self.state == State::Ending && byte == CRC_REQUEST;
+            if self.is_last() && !self.must_send && (is_next_request || is_text(byte, rest)) {
                 self.state = State::Ended;
                 self.timer.stop();
                 return Some(SentBlocks::End);
@@ -222,9 +223,9 @@ impl BlockSender {
     }
 }
 
-/// Returns whether the receiver has ended after EOT: YMODEM requests the next header, or the remote
-/// shell prints text. The acknowledgment of EOT is missing then; rx of lrzsz never sends it.
-fn has_moved_on(byte: u8, rest: &[u8]) -> bool {
+/// Returns whether the remote shell prints text, because the receiver has ended. The acknowledgment
+/// of the end is missing then; rx of lrzsz never sends it.
+fn is_text(byte: u8, rest: &[u8]) -> bool {
     let is_text = |byte: u8| matches!(byte, b' '..=b'~' | b'\r' | b'\n');
-    byte == CRC_REQUEST || (is_text(byte) && rest.first().is_some_and(|next| is_text(*next)))
+    is_text(byte) && rest.first().is_some_and(|next| is_text(*next))
 }
