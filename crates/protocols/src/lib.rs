@@ -1,5 +1,5 @@
-//! The application protocols of plumbline: Telnet, FTP and TFTP in both roles, and the terminal that
-//! displays a login.
+//! The application protocols of plumbline: Telnet, FTP and TFTP in both roles, the terminal that
+//! displays a login, and the file transfer of terminal sessions: XMODEM, YMODEM and ZMODEM.
 //!
 //! The engines do no I/O, read no clock and own no random number generator. They process a byte
 //! stream or datagrams, and do not know what carries them: kernel sockets, plumbline's own TCP/IP
@@ -13,6 +13,10 @@ extern crate alloc;
 extern crate std;
 
 pub mod ftp;
+pub mod modem;
 pub mod telnet;
 pub mod terminal;
 pub mod tftp;
+pub mod xmodem;
+pub mod ymodem;
+pub mod zmodem;

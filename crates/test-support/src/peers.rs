@@ -99,6 +99,9 @@ pub const SLIRP: Peer =
     peer("slirp", "PLUMB_SLIRP", &["-v"], "Slirp v", "slirp").file(&["slirp-fullbolt"]);
 /// The PPP daemon pppd.
 pub const PPPD: Peer = peer("pppd", "PLUMB_PPPD", &["--version"], "pppd version", "ppp");
+/// The XMODEM, YMODEM and ZMODEM programs of lrzsz.
+pub const LRZSZ: Peer =
+    peer("lrzsz", "PLUMB_LRZSZ", &["--version"], "sz (lrzsz)", "lrzsz").file(&["sz"]);
 /// The command-line program of OpenSSL.
 pub const OPENSSL: Peer = peer("openssl", "PLUMB_OPENSSL", &["version"], "OpenSSL ", "openssl");
 /// The transfer client curl.

@@ -1,4 +1,4 @@
-//! Transfers of files by FTP and TFTP, and the record of each transfer.
+//! Transfers of files by FTP, TFTP, XMODEM, YMODEM and ZMODEM, and the records of transfers.
 //!
 //! A remote file is named by a [`url::Url`]; a local file is a [`local::LocalSource`] or a
 //! [`local::Sink`]. The result of a transfer is its record ([`recorder`]). The crate knows neither
@@ -10,6 +10,7 @@ mod failure;
 pub mod ftp;
 pub mod ftp_data;
 pub mod local;
+pub mod modem;
 pub mod pace;
 pub mod recorder;
 pub mod shell_line;

@@ -551,6 +551,19 @@ closed_list! {
         TftpIgnored "TFTP packets ignored",
         /// Packets that are truncated, invalid or of another transfer.
         TftpErrors "TFTP packets in error",
+        // XMODEM, YMODEM and ZMODEM.
+        /// Blocks and frames received without error.
+        ModemFramesIn "XMODEM/YMODEM/ZMODEM frames in",
+        /// Blocks and frames sent, including repeated ones.
+        ModemFramesOut "XMODEM/YMODEM/ZMODEM frames out",
+        /// Blocks and frames that were damaged or malformed.
+        ModemErrors "XMODEM/YMODEM/ZMODEM errors",
+        /// Blocks and frames that are valid, but not expected in the state of the transfer.
+        ModemIgnored "XMODEM/YMODEM/ZMODEM frames ignored",
+        /// Returns to an earlier position of the file.
+        ModemRetransmissions "XMODEM/YMODEM/ZMODEM retransmissions",
+        /// Expired timers of a transfer.
+        ModemTimeouts "XMODEM/YMODEM/ZMODEM timeouts",
         // Terminal.
         /// Unknown control sequences.
         TerminalSequencesUnknown "terminal sequences unknown",

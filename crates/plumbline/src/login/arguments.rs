@@ -22,6 +22,7 @@ use protocols::telnet::EndOfLine;
 use protocols::terminal::encoding::Encoding;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use transfer::modem::{DownloadPolicy, parse_limit};
 
 /// Manual page of `plumb login`.
 pub(crate) const PAGE: ManualPage = ManualPage {
@@ -30,6 +31,7 @@ pub(crate) const PAGE: ManualPage = ManualPage {
         "plumb login mit-multics",
         "plumb login -p 2323 ann@bbs.example.org",
         "plumb login 'serial:/dev/ttyUSB0?baud=115200'",
+        "plumb login --download-directory ~/Downloads bbs.example.org",
         "plumb login --via 'tun:plumb0?address=10.0.0.2' 10.0.0.1",
         "PASSWORD=secret plumb login --env PASSWORD --script nightly.txt host",
     ],
@@ -213,6 +215,25 @@ pub(crate) struct Arguments {
     pub(super) status_line: bool,
     #[command(flatten)]
     pub(super) terminal_filter: TerminalFilter,
+
+    /// Do not start a download when the remote host sends files by ZMODEM
+    ///
+    /// By default, sz on the remote host starts a download, and rz opens the prompt, where send FILE
+    /// sends files. ^C cancels a transfer. The prompt commands send and receive also start transfers
+    /// by YMODEM and XMODEM.
+    #[arg(long, verbatim_doc_comment, help_heading = heading::TRANSFER)]
+    pub(super) no_zmodem: bool,
+    /// Directory of received files
+    ///
+    /// A file is written to name.part until it is complete. An existing file is never replaced: the
+    /// new file gets a number.
+    #[arg(long, value_name = "directory", default_value = ".", verbatim_doc_comment,
+          help_heading = heading::TRANSFER)]
+    pub(super) download_directory: PathBuf,
+    /// Limit for the bytes that a session receives as files
+    #[arg(long, value_name = "size", default_value = "1G", value_parser = parse_limit,
+          help_heading = heading::TRANSFER)]
+    pub(super) download_limit: u64,
 
     /// Run this script instead of reading the keyboard; - is the standard input
     ///
@@ -398,6 +419,10 @@ impl Arguments {
             filter: os::tty::is_stdout_terminal().then(|| self.terminal_filter.policy()),
             emulation: self.terminal,
             has_status_line: self.status_line,
+            // A pipe receives the output unchanged.
+            starts_zmodem: !self.no_zmodem
+                && (os::tty::is_stdin_terminal() || self.script.is_some()),
+            downloads: DownloadPolicy::new(self.download_directory.clone(), self.download_limit),
             timeout: Duration::from_secs(self.timeout),
         }
     }

@@ -252,6 +252,14 @@ impl LocalDisplay {
         self.screen.put(format!("\x1b[2m{}\x1b[22m\r\n", page.finish().trim_end()).as_bytes());
     }
 
+    /// Displays text of plumb on the emulated terminal, if there is one, or else on the screen.
+    pub(super) fn put_own(&mut self, text: &str, cx: &mut Cx<'_>) {
+        match self.is_emulated() {
+            true => self.show_emulated(text.as_bytes(), cx),
+            false => self.screen.put(text.as_bytes()),
+        }
+    }
+
     /// Queues a notice for the emulated terminal.
     pub(super) fn queue_notice(&mut self, sentence: &str) {
         if self.notices.len() < NOTICES_MAX {

@@ -5,6 +5,7 @@ mod connect;
 mod cursor_column;
 mod display;
 mod emulated_terminal;
+mod file_transfer;
 mod input;
 mod line_editor;
 mod linemode;
@@ -23,6 +24,7 @@ mod session_settings;
 mod session_status;
 mod status_page;
 mod terminal_input;
+mod transfer_state;
 mod typing;
 
 pub(crate) use arguments::{ABOUT, Arguments, PAGE};

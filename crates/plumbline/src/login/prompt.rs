@@ -30,12 +30,17 @@ impl Login {
         match self.settings.keys {
             PromptStyle::Letters => self.input.await_letter(),
             PromptStyle::Prompt => {
-                self.input.open_prompt();
-                self.display.screen.hold();
-                self.display.free_prompt_row();
+                self.hold_for_prompt();
                 self.show_prompt();
             }
         }
+    }
+
+    /// Directs keys to the prompt and holds the output of the remote host.
+    pub(super) fn hold_for_prompt(&mut self) {
+        self.input.open_prompt();
+        self.display.screen.hold();
+        self.display.free_prompt_row();
     }
 
     /// Displays the prompt and the typed text on a separate line.
@@ -70,6 +75,7 @@ impl Login {
                 if control == CANCEL || Some(control) == self.settings.escape.0 =>
             {
                 self.display.screen.put(b"\r\n");
+                self.refuse_files(cx);
                 self.return_to_session();
             }
             KeyEffect::Control(_) => self.display.ring(),
@@ -84,7 +90,13 @@ impl Login {
             Ok(Command::Suspend) => return self.suspend(cx),
             Ok(Command::Close) => self.stage = Stage::LocalClosed,
             Ok(Command::Reconnect) => self.stage = Stage::Reconnect,
-            Ok(Command::Return) => {}
+            Ok(Command::Return) => self.refuse_files(cx),
+            Ok(Command::Transfer(command)) => {
+                if let Err(sentence) = self.start_transfer(command, cx) {
+                    self.show_message(&sentence);
+                }
+                return;
+            }
             Ok(Command::Send(argument)) => {
                 if !self.send_command(argument, cx) {
                     return self.show_message(match self.protocol.is_telnet() {
@@ -209,7 +221,7 @@ impl Login {
         }
     }
 
-    fn return_to_session(&mut self) {
+    pub(super) fn return_to_session(&mut self) {
         self.input.return_to_session();
         self.display.screen.release();
     }

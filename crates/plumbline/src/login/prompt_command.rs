@@ -3,9 +3,10 @@
 use super::session_settings::{Echo, Escape, LineEnd, Mode, Predict};
 use protocols::telnet::{Command as TelnetCommand, EndOfLine};
 use std::fmt;
+use transfer::modem::ModemCommand;
 
 /// A line typed at the prompt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     /// Empty line: returns to the session.
     Return,
@@ -13,6 +14,8 @@ pub(super) enum Command {
     Reconnect,
     Status,
     Send(SendArgument),
+    /// Sends or receives files.
+    Transfer(ModemCommand),
     Set(Setting),
     Toggle(ToggleArgument),
     Suspend,
@@ -62,6 +65,8 @@ pub(super) enum CommandError {
     TooMany { word: String },
     /// Invalid escape character.
     Escape(String),
+    /// Invalid arguments of a file transfer.
+    Transfer(String),
 }
 
 impl fmt::Display for CommandError {
@@ -74,6 +79,7 @@ impl fmt::Display for CommandError {
             Self::Missing { choices } => write!(f, "Missing argument: use {choices}."),
             Self::TooMany { word } => write!(f, "Unexpected argument '{word}'."),
             Self::Escape(text) => write!(f, "{text}."),
+            Self::Transfer(sentence) => f.write_str(sentence),
         }
     }
 }
@@ -81,11 +87,12 @@ impl fmt::Display for CommandError {
 /// Keywords with the value that each one stands for.
 type Keywords<T> = [(&'static str, T)];
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum Keyword {
     Alone(Command),
     Status,
     Send,
+    Receive,
     Set,
     Toggle,
     Mode,
@@ -97,6 +104,7 @@ const KEYWORDS: &Keywords<Keyword> = &[
     ("reconnect", Keyword::Alone(Command::Reconnect)),
     ("status", Keyword::Status),
     ("send", Keyword::Send),
+    ("receive", Keyword::Receive),
     ("set", Keyword::Set),
     ("toggle", Keyword::Toggle),
     ("mode", Keyword::Mode),
@@ -169,6 +177,12 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ("status", "show the connection, its options, its statistics and the CPU time by layer"),
     ("status line", "show or hide the status line: echo time, its limiting factor, traffic"),
     (
+        "send FILE...",
+        "send files by ZMODEM, or by --protocol ymodem, xmodem or xmodem-1k; write ./ayt for a file \
+         with the name of a Telnet command",
+    ),
+    ("receive [FILE]", "receive files by ZMODEM, or by --protocol ymodem or xmodem"),
+    (
         "send X",
         "ayt (are you there), brk (break), ip (interrupt process), ao (abort output), synch, ec, \
          el, nop, ga, eof, susp, abort, or escape (the escape character itself)",
@@ -216,6 +230,10 @@ impl Command {
                 Self::Toggle(ToggleArgument::StatusLine)
             }
             Keyword::Status => Self::Status,
+            Keyword::Send if names_file(words.clone().next()) => {
+                return Self::transfer(true, words);
+            }
+            Keyword::Receive => return Self::transfer(false, words),
             Keyword::Send => Self::Send(choose(words.next(), SEND_ARGUMENTS)?),
             Keyword::Toggle => Self::Toggle(choose(words.next(), TOGGLE_ARGUMENTS)?),
             Keyword::Mode => Self::Set(Setting::Mode(choose(words.next(), MODES)?)),
@@ -234,21 +252,36 @@ impl Command {
             None => Ok(command),
         }
     }
+
+    fn transfer<'a>(
+        is_sending: bool,
+        words: impl Iterator<Item = &'a str>,
+    ) -> Result<Self, CommandError> {
+        let arguments = words.collect::<Vec<_>>().join(" ");
+        let command = ModemCommand::parse(is_sending, &arguments);
+        command.map(Self::Transfer).map_err(CommandError::Transfer)
+    }
+}
+
+/// Returns whether the first argument of `send` is a file or an option, not a Telnet command.
+fn names_file(word: Option<&str>) -> bool {
+    let Some(word) = word.map(str::to_ascii_lowercase) else { return false };
+    !SEND_ARGUMENTS.iter().any(|(name, _)| name.starts_with(&word))
 }
 
 /// Returns the value of the keyword `word`, or of the only keyword that begins with `word`.
-fn choose<T: Copy>(word: Option<&str>, words: &Keywords<T>) -> Result<T, CommandError> {
+fn choose<T: Clone>(word: Option<&str>, words: &Keywords<T>) -> Result<T, CommandError> {
     let Some(word) = word else {
         return Err(CommandError::Missing { choices: names(words.iter().map(|(name, _)| *name)) });
     };
     let lowercase_word = word.to_ascii_lowercase();
     if let Some((_, meaning)) = words.iter().find(|(name, _)| *name == lowercase_word) {
-        return Ok(*meaning);
+        return Ok(meaning.clone());
     }
     let matching: Vec<_> =
         words.iter().filter(|(name, _)| name.starts_with(&lowercase_word)).collect();
     match matching.as_slice() {
-        [(_, meaning)] => Ok(*meaning),
+        [(_, meaning)] => Ok(meaning.clone()),
         [] => Err(CommandError::Unknown {
             word: escaped(word),
             choices: names(words.iter().map(|(name, _)| *name)),
@@ -326,6 +359,21 @@ mod tests {
         assert_eq!(Command::parse("status line"), toggle);
         assert_eq!(Command::parse("toggle statusline"), toggle);
         assert!(matches!(Command::parse("status lines"), Err(CommandError::TooMany { .. })));
+    }
+
+    #[test]
+    fn send_with_another_word_sends_files() {
+        use std::path::PathBuf;
+        use transfer::modem::ModemProtocol;
+        let files = vec![PathBuf::from("notes.txt"), PathBuf::from("two words")];
+        let send = Command::Transfer(ModemCommand::Send(ModemProtocol::Zmodem, files));
+        assert_eq!(Command::parse("send notes.txt \"two words\""), Ok(send));
+        let file = vec![PathBuf::from("./ayt")];
+        let send = Command::Transfer(ModemCommand::Send(ModemProtocol::Ymodem, file));
+        assert_eq!(Command::parse("send --protocol ymodem ./ayt"), Ok(send));
+        let receive = Command::Transfer(ModemCommand::Receive(ModemProtocol::Zmodem, None));
+        assert_eq!(Command::parse("receive"), Ok(receive));
+        assert!(matches!(Command::parse("receive ../a"), Err(CommandError::Transfer(_))));
     }
 
     #[test]

@@ -26,7 +26,7 @@ impl Login {
     /// Processes data from the carrier.
     pub(super) fn process_received(&mut self, data: &[u8], cx: &mut Cx<'_>) {
         if !self.protocol.is_telnet() {
-            return self.show_remote(data, cx);
+            return self.process_session_data(data, cx);
         }
         if self.status.traffic().bytes_in == data.len() as u64 && data.starts_with(b"SSH-") {
             let banner = data.split(|byte| byte.is_ascii_control()).next().unwrap_or_default();
@@ -66,7 +66,7 @@ impl Login {
         while let Some(event) = self.protocol.receive(input, cx) {
             match event {
                 Event::Data(_) if self.protocol.drops_output(cx) => {}
-                Event::Data(run) => self.show_remote(run, cx),
+                Event::Data(run) => self.process_session_data(run, cx),
                 Event::Option {
                     side: Side::Local,
                     option: OptionCode::COM_PORT,
@@ -160,7 +160,7 @@ impl Login {
 
     /// Displays received data. If held output exceeded its limit and was displayed, the prompt is
     /// displayed again.
-    fn show_remote(&mut self, data: &[u8], cx: &mut Cx<'_>) {
+    pub(super) fn show_remote(&mut self, data: &[u8], cx: &mut Cx<'_>) {
         let text = self.display.decode(data);
         self.logs.record_output(&text, cx.now);
         self.input.show_to_script(&text);

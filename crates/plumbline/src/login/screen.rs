@@ -125,6 +125,12 @@ impl Screen {
         }
     }
 
+    /// Erases the line of the cursor.
+    pub(super) fn clear_line(&mut self) {
+        self.put(b"\r\x1b[K");
+        self.is_in_line = false;
+    }
+
     /// Starts or stops tracking the column of the cursor.
     pub(super) fn track_column(&mut self, follows: bool) {
         self.column = follows.then(|| self.column.unwrap_or_default());

@@ -19,11 +19,12 @@
 //! display    screen, filter, emulated terminal, echo prediction, decoding of output
 //! logs       recording and log file
 //! status     traffic, and the request for a status page
+//! transfers  files transferred over the session
 //! ```
 //!
 //! The methods of [`Login`] pass data from one part to another: `typing` processes keys, `linemode`
-//! the keys with a function under LINEMODE, `prompt` the commands of the prompt, and `remote` the
-//! data of the remote host.
+//! the keys with a function under LINEMODE, `prompt` the commands of the prompt, `remote` the data
+//! of the remote host, and `file_transfer` the data of a file transfer.
 
 use super::display::LocalDisplay;
 use super::input::LocalInput;
@@ -32,6 +33,7 @@ use super::protocol::SessionProtocol;
 use super::session_settings::{Echo, LoginProtocol, LoginSettings, Mode};
 use super::session_status::SessionStatus;
 use super::terminal_input::{LocalTerminal, Read};
+use super::transfer_state::{FileTransfers, OUTPUT_MAX_BYTES};
 use anyhow::{Context, Result};
 use carrier::{CarrierStatus, StreamSession, TlsParameters};
 use net::Cx;
@@ -72,6 +74,7 @@ pub(super) struct Login {
     pub(super) display: LocalDisplay,
     pub(super) logs: SessionLogs,
     pub(super) status: SessionStatus,
+    pub(super) transfers: FileTransfers,
     /// Message to print when the connection is open, if requested.
     greeting: Option<Greeting>,
     /// Address of the connection that is being opened.
@@ -91,6 +94,7 @@ impl Login {
             display,
             logs: SessionLogs::default(),
             status: SessionStatus::new(peer),
+            transfers: FileTransfers::new(&settings),
             stage: Stage::Opening,
             settings,
             greeting: None,
@@ -331,6 +335,9 @@ impl Stream for Login {
     }
 
     fn peer_closed(&mut self, cx: &mut Cx<'_>) {
+        self.cancel_transfer(cx);
+        // Ends the wait for data that was in flight.
+        self.cancel_transfer(cx);
         self.protocol.peer_closed();
         self.end_script(cx);
         if self.stage == Stage::Open {
@@ -344,10 +351,12 @@ impl Stream for Login {
 
     fn wants_to_run(&self) -> bool {
         self.protocol.can_send_queued()
+            || (self.transfers.has_output() && self.protocol.has_room(OUTPUT_MAX_BYTES))
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) {
         self.protocol.send_queued(cx);
+        self.run_transfer(cx);
         self.run_script(cx);
         self.display.request_status_if_due(cx.now);
         self.display.prediction.run(cx);
@@ -362,8 +371,12 @@ impl Stream for Login {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let parts =
-            [self.protocol.deadline(), self.input.script_deadline(), self.display.deadline()];
+        let parts = [
+            self.protocol.deadline(),
+            self.input.script_deadline(),
+            self.display.deadline(),
+            self.transfers.deadline(),
+        ];
         parts.into_iter().flatten().min()
     }
 }

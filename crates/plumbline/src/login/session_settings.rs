@@ -9,6 +9,7 @@ use protocols::terminal::filter::Policy;
 use protocols::terminal::prediction;
 use std::fmt;
 use std::str::FromStr;
+use transfer::modem::DownloadPolicy;
 
 /// When typed text is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -218,6 +219,10 @@ pub(super) struct LoginSettings {
     /// Filter for the output of the remote host to the terminal; `None` for a file or a pipe, which
     /// receives all of it.
     pub(super) filter: Option<Policy>,
+    /// Whether ZMODEM in the output of the remote host starts a file transfer.
+    pub(super) starts_zmodem: bool,
+    /// Directory and limits of downloads over the session.
+    pub(super) downloads: DownloadPolicy,
     /// Time limit for opening the connection, and for the negotiation of TLS.
     pub(super) timeout: Duration,
 }

@@ -12,6 +12,9 @@ impl Login {
     /// Processes typed keys.
     pub(super) fn process_typed_keys(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
         let mut rest = keys;
+        if self.transfers.is_active() {
+            return self.process_transfer_keys(keys, cx);
+        }
         while !rest.is_empty() && !matches!(self.stage, Stage::LocalClosed | Stage::Reconnect) {
             if !self.input.is_in_session() {
                 let (key, others) = rest.split_at_checked(1).unwrap_or_default();

@@ -136,6 +136,20 @@ impl SessionProtocol {
         }
     }
 
+    /// Requests BINARY in both directions, unless it is enabled; typed data is queued until the
+    /// answer arrives. Returns whether BINARY was requested.
+    pub(super) fn begin_binary(&mut self, cx: &mut Cx<'_>) -> bool {
+        let is_enabled = |side| self.telnet.is_enabled(side, OptionCode::BINARY);
+        if !self.is_telnet() || (is_enabled(Side::Local) && is_enabled(Side::Remote)) {
+            return false;
+        }
+        if !is_enabled(Side::Local) {
+            self.binary_deadline = Some(cx.now + BINARY_ANSWER_TIMEOUT);
+        }
+        self.ask_binary(true, cx);
+        true
+    }
+
     /// Releases the data that has waited for the remote host's answer about BINARY.
     pub(super) fn end_binary_wait(&mut self) {
         self.has_room |= self.binary_deadline.take().is_some();
@@ -228,6 +242,16 @@ impl SessionProtocol {
         let unsent_input = std::mem::take(&mut self.unsent_input);
         let accepted_bytes = self.queue_output(&unsent_input, cx);
         self.unsent_input.extend_from_slice(unsent_input.get(accepted_bytes..).unwrap_or_default());
+    }
+
+    /// Returns whether no data is queued for Telnet, and less than `max_bytes` for the carrier.
+    pub(super) fn has_room(&self, max_bytes: usize) -> bool {
+        self.unsent_input.is_empty() && self.output().len() < max_bytes
+    }
+
+    /// Discards the data that is queued for Telnet.
+    pub(super) fn drop_unsent(&mut self) {
+        self.unsent_input.clear();
     }
 
     /// Returns the number of bytes that [`Self::send_queued`] has to pass to Telnet.

@@ -1,0 +1,168 @@
+//! Files transferred over the session by XMODEM, YMODEM and ZMODEM.
+//!
+//! While a transfer runs, received data is passed to it, ^C cancels it, and the display shows only
+//! its progress. Data after its end is displayed. A ZMODEM sender on the remote host starts a
+//! download; a ZMODEM receiver opens the prompt, where the user enters the files to send.
+
+use super::session::{Login, Stage};
+use super::session_settings::PromptStyle;
+use super::transfer_state::OUTPUT_MAX_BYTES;
+use net::Cx;
+use protocols::zmodem::Request;
+use transfer::modem::{ModemCommand, ModemProtocol, ModemTransfer};
+
+/// ^C cancels a transfer.
+const CANCEL: u8 = 0x03;
+
+/// Requests of XMODEM and YMODEM receivers: C and NAK.
+const REQUESTS: [u8; 2] = [b'C', 0x15];
+
+/// Sequence that ends a remote program that waits for files.
+const REFUSAL: &[u8] = b"\x18\x18\x18\x18\x18\x18\x18\x18\x08\x08\x08\x08\x08\x08\x08\x08";
+
+impl Login {
+    /// Processes data of the remote host: passes it to the transfer that runs, or displays it.
+    pub(super) fn process_session_data(&mut self, data: &[u8], cx: &mut Cx<'_>) {
+        let mut rest = data;
+        while !rest.is_empty() {
+            if let Some(transfer) = &mut self.transfers.transfer {
+                transfer.receive(&mut rest, cx);
+                self.run_transfer(cx);
+                continue;
+            }
+            let Some(detection) = self.transfers.find_request(rest) else {
+                self.transfers.last_byte = rest.last().copied();
+                return self.show_remote(rest, cx);
+            };
+            self.show_remote(rest.get(..detection.start).unwrap_or_default(), cx);
+            rest = rest.get(detection.end..).unwrap_or_default();
+            match detection.request {
+                Request::Send => {
+                    let downloads = &self.settings.downloads;
+                    let transfer = ModemTransfer::start_requested_download(downloads, cx);
+                    self.begin_transfer(transfer, "Receiving by ZMODEM; ^C cancels.", cx);
+                }
+                Request::Receive => self.request_files(),
+            }
+        }
+    }
+
+    /// Asks the user for the files that a receiver on the remote host waits for. The receiver
+    /// repeats its request.
+    fn request_files(&mut self) {
+        let may_ask = self.settings.is_interactive && self.settings.keys == PromptStyle::Prompt;
+        if !may_ask || std::mem::replace(&mut self.transfers.is_awaited, true) {
+            return;
+        }
+        if !self.input.is_at_prompt() {
+            self.hold_for_prompt();
+        }
+        self.notify("The remote host waits for files: send FILE... An empty line refuses.");
+    }
+
+    /// Ends the receiver on the remote host that waits for files, if there is one.
+    pub(super) fn refuse_files(&mut self, cx: &mut Cx<'_>) {
+        if std::mem::take(&mut self.transfers.is_awaited) {
+            self.send(REFUSAL, cx);
+        }
+    }
+
+    /// Starts a transfer that the user has requested.
+    ///
+    /// # Errors
+    ///
+    /// Returns a sentence about a file that cannot be read.
+    pub(super) fn start_transfer(
+        &mut self,
+        command: ModemCommand,
+        cx: &mut Cx<'_>,
+    ) -> Result<(), String> {
+        let sentence = match &command {
+            ModemCommand::Send(..) => "Sending; ^C cancels.",
+            ModemCommand::Receive(..) => "Receiving; ^C cancels.",
+        };
+        let is_block_receiver =
+            matches!(command, ModemCommand::Send(protocol, _) if protocol != ModemProtocol::Zmodem);
+        let mut transfer = ModemTransfer::start(command, &self.settings.downloads, cx)?;
+        let request = self.transfers.last_byte.take().filter(|byte| REQUESTS.contains(byte));
+        if let Some(request) = request.filter(|_| is_block_receiver) {
+            transfer.receive(&mut [request].as_slice(), cx);
+        }
+        self.begin_transfer(transfer, sentence, cx);
+        Ok(())
+    }
+
+    fn begin_transfer(&mut self, transfer: ModemTransfer, sentence: &str, cx: &mut Cx<'_>) {
+        self.transfers.is_awaited = false;
+        self.display.prediction.interrupt();
+        self.return_to_session();
+        self.show_transfer_notice(sentence);
+        self.transfers.has_enabled_binary = self.protocol.begin_binary(cx);
+        self.transfers.transfer = Some(transfer);
+        self.run_transfer(cx);
+    }
+
+    /// Processes keys during a transfer.
+    pub(super) fn process_transfer_keys(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
+        if keys.contains(&CANCEL) {
+            self.cancel_transfer(cx);
+        }
+    }
+
+    /// Cancels the transfer that runs, if there is one.
+    pub(super) fn cancel_transfer(&mut self, cx: &mut Cx<'_>) {
+        if let Some(transfer) = &mut self.transfers.transfer {
+            self.protocol.drop_unsent();
+            transfer.cancel(cx);
+            self.run_transfer(cx);
+        }
+    }
+
+    /// Runs the transfer: expired timers, output, progress and its end.
+    pub(super) fn run_transfer(&mut self, cx: &mut Cx<'_>) {
+        let Some(transfer) = &mut self.transfers.transfer else { return };
+        if transfer.deadline().is_some_and(|deadline| deadline <= cx.now) {
+            transfer.timeout(cx);
+        }
+        // The last output is short, and is queued even if the carrier accepts none now.
+        while transfer.has_output()
+            && (transfer.is_over() || self.protocol.has_room(OUTPUT_MAX_BYTES))
+        {
+            let output = transfer.take_output(cx);
+            // Never rejected, because the queue is almost empty.
+            _ = self.protocol.send(&output, cx);
+        }
+        let progress = transfer.progress(cx.now);
+        let notices = transfer.take_notices();
+        let is_over = transfer.is_over();
+        let rest = if is_over { transfer.take_rest() } else { Vec::new() };
+        if let Some(downloads) = transfer.policy() {
+            self.settings.downloads = downloads.clone();
+        }
+        if let Some(progress) = progress.filter(|_| self.input.keyboard.is_raw()) {
+            self.display.put_own(&format!("\r{progress}\x1b[K"), cx);
+        }
+        for notice in notices {
+            self.show_transfer_notice(&notice);
+        }
+        if is_over {
+            self.transfers.transfer = None;
+            if std::mem::take(&mut self.transfers.has_enabled_binary) && self.stage == Stage::Open {
+                self.protocol.ask_binary(false, cx);
+            }
+            self.show_remote(&rest, cx);
+        }
+    }
+
+    /// Displays a message in place of the progress.
+    fn show_transfer_notice(&mut self, sentence: &str) {
+        if self.input.keyboard.is_raw() && !self.display.is_emulated() {
+            self.display.screen.clear_line();
+        }
+        self.notify(sentence);
+    }
+}
+
+#[cfg(test)]
+#[path = "file_transfer_tests.rs"]
+mod tests;

@@ -1,0 +1,132 @@
+//! Tests of the start and the end of a file transfer in a login.
+
+use super::super::session_settings::{LoginProtocol, LoginSettings};
+use super::super::terminal_input::LocalTerminal;
+use super::*;
+use carrier::EngineContext;
+use net::application::Stream;
+
+const SENDER_REQUEST: &[u8] = b"**\x18B00000000000000\r\x8a\x11";
+const RECEIVER_REQUEST: &[u8] = b"**\x18B0100000023be50\r\x8a\x11";
+const ZFIN: &[u8] = b"**\x18B0800000000022d\r\x8a";
+
+/// A login without a terminal, and its engine context.
+struct Fixture {
+    login: Login,
+    context: EngineContext,
+}
+
+impl Fixture {
+    fn new(protocol: LoginProtocol, starts_zmodem: bool) -> Self {
+        let settings = LoginSettings {
+            protocol,
+            starts_zmodem,
+            is_interactive: true,
+            ..LoginSettings::default()
+        };
+        let mut context = EngineContext::new(true).unwrap();
+        let terminal = LocalTerminal::new(false).unwrap();
+        let mut login = Login::new(settings, terminal, "the test".to_owned());
+        login.begin(&mut context.cx());
+        Self { login, context }
+    }
+
+    fn receives(&mut self, data: &[u8]) {
+        self.login.receive(data, &mut self.context.cx());
+    }
+
+    fn types(&mut self, keys: &[u8]) {
+        self.login.process_typed_keys(keys, &mut self.context.cx());
+    }
+
+    /// Returns all output for the carrier.
+    fn sent(&mut self) -> Vec<u8> {
+        let mut sent = Vec::new();
+        while !self.login.output().is_empty() {
+            sent.extend_from_slice(self.login.output());
+            self.login.sent(self.login.output().len());
+            self.login.run(&mut self.context.cx());
+        }
+        sent
+    }
+
+    fn displayed(&self) -> String {
+        String::from_utf8_lossy(&self.login.display.screen.queued_text()).into_owned()
+    }
+}
+
+#[test]
+fn a_sender_on_the_remote_host_starts_a_download() {
+    let mut fixture = Fixture::new(LoginProtocol::Serial, true);
+    fixture.receives(&[b"$ sz a\r\nrz\r", SENDER_REQUEST].concat());
+    assert!(fixture.login.transfers.is_active());
+    assert_eq!(fixture.sent(), RECEIVER_REQUEST);
+    assert!(!fixture.displayed().contains('\x18'));
+}
+
+#[test]
+fn over_telnet_the_transfer_waits_for_binary_and_disables_it_at_its_end() {
+    let mut fixture = Fixture::new(LoginProtocol::Telnet, true);
+    fixture.receives(SENDER_REQUEST);
+    // WILL BINARY, DO BINARY.
+    assert_eq!(fixture.sent(), b"\xff\xfb\x00\xff\xfd\x00");
+    fixture.receives(b"\xff\xfd\x00\xff\xfb\x00");
+    fixture.login.run(&mut fixture.context.cx());
+    assert_eq!(fixture.sent(), RECEIVER_REQUEST);
+    fixture.receives(&[ZFIN, b"OO$ "].concat());
+    // ZFIN, WONT BINARY, DONT BINARY.
+    assert_eq!(fixture.sent(), [ZFIN, b"\xff\xfc\x00\xff\xfe\x00"].concat());
+    assert!(fixture.displayed().ends_with("$ "));
+}
+
+#[test]
+fn without_the_option_a_request_is_displayed() {
+    let mut fixture = Fixture::new(LoginProtocol::Serial, false);
+    fixture.receives(SENDER_REQUEST);
+    assert!(!fixture.login.transfers.is_active());
+    assert_eq!(fixture.sent(), b"");
+    assert!(fixture.displayed().contains("B00000000000000"));
+}
+
+#[test]
+fn during_a_transfer_keys_are_dropped_and_an_interrupt_cancels() {
+    let mut fixture = Fixture::new(LoginProtocol::Serial, true);
+    fixture.receives(SENDER_REQUEST);
+    fixture.sent();
+    fixture.types(b"ls\r");
+    assert_eq!(fixture.sent(), b"");
+    fixture.types(b"\x03");
+    assert_eq!(fixture.sent(), REFUSAL);
+    // Data in flight is dropped up to the confirmation of the sender.
+    fixture.receives(&[b"rest of the data", REFUSAL, b"$ "].concat());
+    assert!(!fixture.login.transfers.is_active());
+    assert_eq!(fixture.displayed(), "$ ");
+}
+
+#[test]
+fn a_receiver_on_the_remote_host_opens_the_prompt_and_an_empty_line_refuses() {
+    let mut fixture = Fixture::new(LoginProtocol::Serial, true);
+    fixture.receives(RECEIVER_REQUEST);
+    assert!(fixture.login.input.is_at_prompt());
+    fixture.receives(RECEIVER_REQUEST);
+    assert_eq!(fixture.sent(), b"");
+    fixture.types(b"\r");
+    assert_eq!(fixture.sent(), REFUSAL);
+    assert!(!fixture.login.input.is_at_prompt());
+}
+
+#[test]
+fn a_file_that_does_not_exist_leaves_the_prompt_open() {
+    let mut fixture = Fixture::new(LoginProtocol::Serial, true);
+    fixture.types(b"\x1dsend /nonexistent\r");
+    assert!(fixture.login.input.is_at_prompt());
+    assert!(fixture.displayed().contains("Cannot read /nonexistent"), "{}", fixture.displayed());
+}
+
+#[test]
+fn the_end_of_the_connection_ends_the_transfer() {
+    let mut fixture = Fixture::new(LoginProtocol::Serial, true);
+    fixture.receives(SENDER_REQUEST);
+    fixture.login.peer_closed(&mut fixture.context.cx());
+    assert_eq!(fixture.login.deadline(), None);
+}

@@ -1,0 +1,172 @@
+//! Sender and receiver over a simulated line.
+
+use super::*;
+use crate::modem::simulated_line::{
+    Faults, ReceivingEngine, SendingEngine, Transfer, TransferResult, delegate_methods, file,
+};
+use crate::modem::{DataRequest, FileInfo, ModemFailure, ReceiverEvent, SenderEvent};
+use alloc::vec;
+use alloc::vec::Vec;
+use net::Cx;
+use net::cx::OwnedCx;
+use net::time::Instant;
+
+impl SendingEngine for Sender {
+    fn offer(&mut self, _info: &FileInfo, _cx: &mut Cx<'_>) {}
+    fn finish(&mut self, _cx: &mut Cx<'_>) {}
+    fn answer_crc(&mut self, _crc: u32, _cx: &mut Cx<'_>) {}
+    fn data_request(&self) -> Option<DataRequest> {
+        Self::data_request(self)
+    }
+    fn put_data(&mut self, data: &[u8], _cx: &mut Cx<'_>) {
+        Self::put_data(self, data);
+    }
+    fn event(&mut self) -> Option<SenderEvent> {
+        Self::event(self)
+    }
+    fn transmit(&mut self, out: &mut Vec<u8>, cx: &mut Cx<'_>) -> Option<usize> {
+        Self::transmit(self, out, cx)
+    }
+    delegate_methods!(Sender);
+}
+
+impl ReceivingEngine for Receiver {
+    fn accept(&mut self, _len: u32, cx: &mut Cx<'_>) {
+        Self::accept(self, cx);
+    }
+    fn request_crc(&mut self, _len: u32, _cx: &mut Cx<'_>) {}
+    fn skip(&mut self, _cx: &mut Cx<'_>) {}
+    fn event(&mut self) -> Option<ReceiverEvent<'_>> {
+        Self::event(self)
+    }
+    fn transmit(&mut self, out: &mut Vec<u8>) -> Option<usize> {
+        Self::transmit(self, out)
+    }
+    delegate_methods!(Receiver);
+}
+
+fn run(len: usize, uses_long_blocks: bool, faults: Faults, seed: u64) -> TransferResult {
+    let sender = Sender::new(uses_long_blocks, Instant::ZERO);
+    Transfer::new(sender, Receiver::new(), &vec![file(len)], faults, seed).run()
+}
+
+/// Checks that a file has arrived, followed by padding up to a multiple of the block length.
+fn assert_arrived(result: &TransferResult, len: usize) {
+    assert_eq!((result.sender_failure, result.receiver_failure), (None, None));
+    let received = &result.files[0].1;
+    assert_eq!(received[..len], file(len).1);
+    assert!(received[len..].iter().all(|byte| *byte == 0x1a));
+    assert!(
+        received.len().is_multiple_of(SHORT_BLOCK_LEN) && received.len() - len < LONG_BLOCK_LEN
+    );
+}
+
+#[test]
+fn a_file_of_any_length_arrives_with_padding() {
+    for len in [0, 1, 127, 128, 129, 1023, 1024, 1025, 40_000] {
+        assert_arrived(&run(len, false, Faults::NONE, 1), len);
+        assert_arrived(&run(len, true, Faults::NONE, 1), len);
+    }
+}
+
+#[test]
+fn a_file_arrives_over_a_line_with_faults() {
+    for seed in 0..40 {
+        assert_arrived(&run(20_000, true, Faults::FREQUENT, seed), 20_000);
+        assert_arrived(&run(20_000, false, Faults::FREQUENT, seed), 20_000);
+    }
+}
+
+#[test]
+fn a_receiver_requests_a_checksum_after_four_requests_with_a_crc() {
+    let mut receiver = Receiver::new();
+    let mut cx = OwnedCx::default();
+    assert_eq!(receiver.event(), Some(ReceiverEvent::Offer(FileInfo::default())));
+    receiver.accept(&mut cx.cx());
+    let mut out = Vec::new();
+    for _ in 0..6 {
+        while receiver.transmit(&mut out).is_some() {}
+        cx.now = receiver.deadline().unwrap();
+        receiver.timeout(&mut cx.cx());
+    }
+    assert_eq!(out, b"CCCC\x15\x15");
+    let mut block = Vec::new();
+    block::put_block(&mut block, 1, b"data", 0x1a, block::Check::Sum);
+    receiver.receive(&mut block.as_slice(), &mut cx.cx());
+    let Some(ReceiverEvent::Data(data)) = receiver.event() else { panic!("no data") };
+    assert_eq!(&data[..5], b"data\x1a");
+}
+
+#[test]
+fn a_sender_uses_a_checksum_if_the_receiver_requests_it() {
+    let mut sender = Sender::new(false, Instant::ZERO);
+    let mut cx = OwnedCx::default();
+    sender.receive(&mut [0x15].as_slice(), &mut cx.cx());
+    assert_eq!(sender.event(), Some(SenderEvent::Accepted(0)));
+    sender.put_data(b"data");
+    let mut out = Vec::new();
+    cx.now = sender.deadline().unwrap();
+    sender.transmit(&mut out, &mut cx.cx());
+    assert_eq!(out.len(), 132);
+}
+
+#[test]
+fn a_block_that_is_not_the_next_one_ends_the_transfer() {
+    let mut receiver = Receiver::new();
+    let mut cx = OwnedCx::default();
+    receiver.event();
+    receiver.accept(&mut cx.cx());
+    let mut block = Vec::new();
+    block::put_block(&mut block, 2, b"data", 0x1a, block::Check::Crc);
+    receiver.receive(&mut block.as_slice(), &mut cx.cx());
+    assert_eq!(receiver.event(), Some(ReceiverEvent::Failed(ModemFailure::TooManyErrors)));
+    let mut out = Vec::new();
+    receiver.transmit(&mut out);
+    assert!(out.starts_with(&[0x18; 8]));
+}
+
+#[test]
+fn a_sender_without_a_receiver_fails_after_a_minute() {
+    let mut sender = Sender::new(false, Instant::ZERO);
+    let mut cx = OwnedCx { now: sender.deadline().unwrap(), ..OwnedCx::default() };
+    sender.timeout(&mut cx.cx());
+    assert_eq!(sender.event(), Some(SenderEvent::Failed(ModemFailure::NoAnswer)));
+}
+
+#[test]
+fn the_rest_of_a_damaged_block_is_discarded_until_the_line_is_silent() {
+    let mut receiver = Receiver::new();
+    let mut cx = OwnedCx::default();
+    receiver.event();
+    receiver.accept(&mut cx.cx());
+    let mut block = Vec::new();
+    block::put_block(&mut block, 1, b"data", 0x1a, block::Check::Crc);
+    receiver.receive(&mut block.as_slice(), &mut cx.cx());
+    receiver.event();
+    let mut out = Vec::new();
+    while receiver.transmit(&mut out).is_some() {}
+    out.clear();
+    // A byte before the block makes all of its bytes unexpected.
+    block.insert(0, b'x');
+    receiver.receive(&mut block.as_slice(), &mut cx.cx());
+    assert_eq!(receiver.transmit(&mut out), None);
+    cx.now = receiver.deadline().unwrap();
+    receiver.timeout(&mut cx.cx());
+    receiver.transmit(&mut out);
+    assert_eq!(out, [0x15]);
+}
+
+#[test]
+fn text_after_the_end_of_the_file_shows_that_the_receiver_has_ended() {
+    let mut sender = Sender::new(false, Instant::ZERO);
+    let mut cx = OwnedCx::default();
+    sender.receive(&mut b"C".as_slice(), &mut cx.cx());
+    sender.event();
+    sender.put_data(b"");
+    cx.now = sender.deadline().unwrap();
+    sender.transmit(&mut Vec::new(), &mut cx.cx());
+    let mut input: &[u8] = b"$ ls";
+    sender.receive(&mut input, &mut cx.cx());
+    assert_eq!(sender.event(), Some(SenderEvent::FileComplete));
+    assert_eq!(input, b"$ ls");
+}

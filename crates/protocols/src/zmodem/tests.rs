@@ -1,0 +1,344 @@
+//! Sender and receiver over a simulated line, and golden frames.
+
+use super::*;
+use crate::modem::simulated_line::{
+    Faults, Files, ReceivingEngine, SendingEngine, Transfer, delegate_methods, file, files,
+};
+use crate::modem::{DataRequest, FileInfo, ModemFailure, ReceiverEvent, SenderEvent};
+use alloc::vec;
+use alloc::vec::Vec;
+use net::Cx;
+use net::cx::OwnedCx;
+use net::meter::Counter;
+use net::time::Instant;
+use proptest::prelude::*;
+
+impl SendingEngine for Sender {
+    fn offer(&mut self, info: &FileInfo, cx: &mut Cx<'_>) {
+        Self::offer(self, info, cx);
+    }
+    fn finish(&mut self, cx: &mut Cx<'_>) {
+        Self::finish(self, cx);
+    }
+    fn answer_crc(&mut self, crc: u32, cx: &mut Cx<'_>) {
+        Self::answer_crc(self, crc, cx);
+    }
+    fn data_request(&self) -> Option<DataRequest> {
+        Self::data_request(self)
+    }
+    fn put_data(&mut self, data: &[u8], cx: &mut Cx<'_>) {
+        Self::put_data(self, data, cx);
+    }
+    fn event(&mut self) -> Option<SenderEvent> {
+        Self::event(self)
+    }
+    fn transmit(&mut self, out: &mut Vec<u8>, _cx: &mut Cx<'_>) -> Option<usize> {
+        Self::transmit(self, out)
+    }
+    delegate_methods!(Sender);
+}
+
+impl ReceivingEngine for Receiver {
+    fn accept(&mut self, len: u32, cx: &mut Cx<'_>) {
+        Self::accept(self, len, cx);
+    }
+    fn request_crc(&mut self, len: u32, cx: &mut Cx<'_>) {
+        Self::request_crc(self, len, cx);
+    }
+    fn skip(&mut self, cx: &mut Cx<'_>) {
+        Self::skip(self, cx);
+    }
+    fn event(&mut self) -> Option<ReceiverEvent<'_>> {
+        Self::event(self)
+    }
+    fn transmit(&mut self, out: &mut Vec<u8>) -> Option<usize> {
+        Self::transmit(self, out)
+    }
+    delegate_methods!(Receiver);
+}
+
+fn transfer(files: &Files, faults: Faults, seed: u64) -> Transfer<Sender, Receiver> {
+    Transfer::new(Sender::new(Instant::ZERO), Receiver::new(Instant::ZERO), files, faults, seed)
+}
+
+#[test]
+fn all_files_of_a_batch_arrive_with_names_sizes_and_times() {
+    let result = transfer(&files(), Faults::NONE, 1).run();
+    assert_eq!(result.files, files());
+    assert_eq!((result.sender_failure, result.receiver_failure), (None, None));
+}
+
+#[test]
+fn all_files_arrive_over_a_line_with_faults() {
+    for seed in 0..40 {
+        let result = transfer(&files(), Faults::FREQUENT, seed).run();
+        assert_eq!((result.sender_failure, result.receiver_failure), (None, None), "seed {seed}");
+        assert_eq!(result.files, files(), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_file_larger_than_the_window_is_acknowledged_while_it_is_sent() {
+    let files = vec![file(600_000)];
+    let mut transfer = transfer(&files, Faults::NONE, 1);
+    transfer.cx = OwnedCx::with_seed(3);
+    let result = transfer.run();
+    assert_eq!(result.files, files);
+}
+
+#[test]
+fn a_partial_file_with_the_same_content_is_continued() {
+    let files = vec![file(20_000)];
+    let (_, content) = &files[0];
+    let result = transfer(&files, Faults::NONE, 1).with_partial(&content[..15_000]).run();
+    assert_eq!(result.files, files);
+    assert!(result.sent_bytes < 8_000, "{}", result.sent_bytes);
+}
+
+#[test]
+fn a_partial_file_with_other_content_is_not_continued() {
+    let files = vec![file(20_000)];
+    let result = transfer(&files, Faults::NONE, 1).with_partial(&[7; 15_000]).run();
+    assert_eq!(result.files, files);
+    assert!(result.sent_bytes > 20_000, "{}", result.sent_bytes);
+}
+
+#[test]
+fn a_skipped_file_does_not_end_the_batch() {
+    let mut transfer = transfer(&files(), Faults::NONE, 1);
+    transfer.unwanted = b"file-128";
+    let result = transfer.run();
+    assert_eq!((result.skipped, result.files.len()), (1, files().len() - 1));
+}
+
+#[test]
+fn a_receiver_without_a_sender_fails_after_eleven_timeouts() {
+    let mut receiver = Receiver::new(Instant::ZERO);
+    let mut cx = OwnedCx::default();
+    let mut out = Vec::new();
+    while let Some(deadline) = receiver.deadline() {
+        cx.now = deadline;
+        receiver.timeout(&mut cx.cx());
+        while receiver.transmit(&mut out).is_some() {}
+        if let Some(event) = receiver.event() {
+            assert_eq!(event, ReceiverEvent::Failed(ModemFailure::NoAnswer));
+        }
+    }
+    assert!(receiver.is_over());
+    assert_eq!(cx.counted(Counter::ModemTimeouts), 10);
+    assert_eq!(out.windows(4).filter(|bytes| bytes == b"**\x18B").count(), 11);
+}
+
+/// Passes `input` to the receiver, and returns its output after it.
+fn answer(receiver: &mut Receiver, mut input: &[u8], cx: &mut OwnedCx) -> Vec<u8> {
+    let mut out = Vec::new();
+    while receiver.transmit(&mut out).is_some() {}
+    out.clear();
+    receiver.receive(&mut input, &mut cx.cx());
+    while receiver.transmit(&mut out).is_some() {}
+    out
+}
+
+#[test]
+fn the_first_headers_are_those_of_lrzsz() {
+    let mut out = Vec::new();
+    Sender::new(Instant::ZERO).transmit(&mut out);
+    assert_eq!(out, b"**\x18B00000000000000\r\x8a\x11");
+    out.clear();
+    Receiver::new(Instant::ZERO).transmit(&mut out);
+    assert_eq!(out, b"**\x18B0100000023be50\r\x8a\x11");
+}
+
+#[test]
+fn a_repeated_request_is_answered_with_the_capabilities() {
+    let mut receiver = Receiver::new(Instant::ZERO);
+    let answer =
+        answer(&mut receiver, b"rz\r**\x18B00000000000000\r\x8a\x11", &mut OwnedCx::default());
+    assert_eq!(answer, b"**\x18B0100000023be50\r\x8a\x11");
+}
+
+#[test]
+fn a_command_is_refused() {
+    let mut receiver = Receiver::new(Instant::ZERO);
+    let mut cx = OwnedCx::default();
+    let mut command = Vec::new();
+    header::Header::new(header::FrameType::Zcommand, 0).put_hex(&mut command);
+    answer(&mut receiver, &command, &mut cx);
+    assert_eq!(receiver.event(), Some(ReceiverEvent::Failed(ModemFailure::CommandRefused)));
+    let mut out = Vec::new();
+    receiver.transmit(&mut out);
+    assert!(out.starts_with(&[0x18; 8]));
+}
+
+#[test]
+fn the_attention_sequence_is_never_sent() {
+    let mut receiver = Receiver::new(Instant::ZERO);
+    let mut cx = OwnedCx::default();
+    let mut escaping = subpacket::Escaping::default();
+    let mut input = Vec::new();
+    let check = subpacket::Check::Crc16;
+    header::Header::new(header::FrameType::Zsinit, 0).put_binary(check, &mut escaping, &mut input);
+    let end = subpacket::SubpacketEnd::Zcrcw;
+    subpacket::put_subpacket(b"rm -r *\r\0", end, check, &mut escaping, &mut input);
+    let acknowledged = answer(&mut receiver, &input, &mut cx);
+    assert_eq!(acknowledged, b"**\x18B0300000000eed2\r\x8a");
+    // A damaged header would be announced by the attention sequence.
+    let after_error = answer(&mut receiver, b"**\x18B0000000000ffff\r\x8a\x11", &mut cx);
+    assert!(after_error.starts_with(b"**\x18B06"), "{after_error:?}");
+}
+
+#[test]
+fn five_cans_cancel_either_end() {
+    let mut cx = OwnedCx::default();
+    let mut receiver = Receiver::new(Instant::ZERO);
+    answer(&mut receiver, &[0x18; 5], &mut cx);
+    assert_eq!(receiver.event(), Some(ReceiverEvent::Failed(ModemFailure::Cancelled)));
+    let mut sender = Sender::new(Instant::ZERO);
+    sender.receive(&mut [0x18; 5].as_slice(), &mut cx.cx());
+    assert_eq!(sender.event(), Some(SenderEvent::Failed(ModemFailure::Cancelled)));
+    let mut sender = Sender::new(Instant::ZERO);
+    sender.receive(&mut [0x18; 4].as_slice(), &mut cx.cx());
+    assert_eq!(sender.event(), None);
+}
+
+#[test]
+fn an_aborted_transfer_cancels_the_peer_with_eight_cans() {
+    let mut sender = Sender::new(Instant::ZERO);
+    let mut out = Vec::new();
+    sender.abort();
+    sender.transmit(&mut out);
+    assert_eq!(out, [[0x18; 8], [8; 8]].concat());
+    assert!(sender.is_over());
+}
+
+#[test]
+fn bytes_after_the_end_remain_in_the_input() {
+    let mut receiver = Receiver::new(Instant::ZERO);
+    let mut cx = OwnedCx::default();
+    let mut input: &[u8] = b"**\x18B0800000000022d\r\x8aOO$ ls";
+    receiver.receive(&mut input, &mut cx.cx());
+    assert_eq!(receiver.event(), Some(ReceiverEvent::Complete));
+    assert_eq!(input, b"$ ls");
+}
+
+#[test]
+fn the_end_is_recognized_without_the_two_letters() {
+    let mut receiver = Receiver::new(Instant::ZERO);
+    let mut cx = OwnedCx::default();
+    let mut input: &[u8] = b"**\x18B0800000000022d\r\x8a$ ls";
+    receiver.receive(&mut input, &mut cx.cx());
+    assert_eq!(receiver.event(), Some(ReceiverEvent::Complete));
+    assert_eq!(input, b"$ ls");
+}
+
+#[test]
+fn a_receiver_with_a_small_buffer_acknowledges_each_buffer() {
+    let mut cx = OwnedCx::default();
+    let mut sender = Sender::new(Instant::ZERO);
+    let capabilities = header::Capabilities { buffer_len: 512, ..header::Capabilities::default() };
+    let mut input = Vec::new();
+    header::Header::zrinit(capabilities).put_hex(&mut input);
+    sender.receive(&mut input.as_slice(), &mut cx.cx());
+    assert_eq!(sender.event(), Some(SenderEvent::NextFile));
+    let (info, content) = file(2000);
+    sender.offer(&info, &mut cx.cx());
+    input.clear();
+    header::Header::new(header::FrameType::Zrpos, 0).put_hex(&mut input);
+    sender.receive(&mut input.as_slice(), &mut cx.cx());
+    assert_eq!(sender.event(), Some(SenderEvent::Accepted(0)));
+    let request = sender.data_request();
+    assert_eq!(request, Some(DataRequest { position: 0, max_len: 512 }));
+    sender.put_data(&content[..512], &mut cx.cx());
+    assert_eq!(sender.data_request(), None);
+    input.clear();
+    header::Header::new(header::FrameType::Zack, 512).put_hex(&mut input);
+    sender.receive(&mut input.as_slice(), &mut cx.cx());
+    assert_eq!(sender.data_request(), Some(DataRequest { position: 512, max_len: 512 }));
+}
+
+#[test]
+fn control_characters_are_escaped_if_the_receiver_requires_it() {
+    let mut escaping = subpacket::Escaping::default();
+    escaping.escapes_controls = true;
+    let mut out = Vec::new();
+    let bytes: Vec<u8> = (0..=255).collect();
+    subpacket::put_escaped(&bytes, &mut escaping, &mut out);
+    assert!(out.iter().all(|byte| byte & 0x60 != 0 || *byte == ZDLE));
+}
+
+#[test]
+fn flow_control_is_escaped_always_and_a_cr_after_at_only() {
+    let mut out = Vec::new();
+    let mut escaping = subpacket::Escaping::default();
+    subpacket::put_escaped(b"\x10\x11\x13\x18\x90\x91\x93\r@\r\x98", &mut escaping, &mut out);
+    assert_eq!(out, b"\x18P\x18Q\x18S\x18X\x18\xd0\x18\xd1\x18\xd3\r@\x18M\x98");
+}
+
+#[test]
+fn a_request_is_found_in_the_output_of_a_session() {
+    let mut autostart = Autostart::default();
+    let output = b"$ sz a\r\nrz\r**\x18B00000000000000\r\x8a\x11";
+    let detection = autostart.find(output).unwrap();
+    assert_eq!(detection, Detection { start: 11, end: output.len(), request: Request::Send });
+}
+
+#[test]
+fn a_request_in_pieces_is_found() {
+    let mut autostart = Autostart::default();
+    let output = b"waiting**\x18B0100000023be50\r\x8a\x11";
+    let found: Vec<_> = output.chunks(1).filter_map(|byte| autostart.find(byte)).collect();
+    assert_eq!(found, [Detection { start: 0, end: 1, request: Request::Receive }]);
+}
+
+#[test]
+fn a_damaged_request_is_not_found() {
+    assert_eq!(Autostart::default().find(b"**\x18B00000000000001\r\n"), None);
+    assert_eq!(
+        Autostart::default().find(
+            b"**\x18B08000000000
+22d"
+        ),
+        None
+    );
+}
+
+proptest! {
+    #[test]
+    fn a_file_arrives_over_any_line(
+        len in 0_usize..5000, seed: u64, interval_bytes in 600_u64..5000, delay_ms in 0_u64..500,
+    ) {
+        let files = vec![file(len)];
+        let faults = Faults { interval_bytes, delay: net::time::Duration::from_millis(delay_ms) };
+        let result = transfer(&files, faults, seed).run();
+        prop_assert_eq!(result.receiver_failure, None);
+        prop_assert_eq!(result.files, files);
+    }
+
+    #[test]
+    fn a_header_is_parsed_to_itself(position: u32, crc32: bool, is_hex: bool) {
+        let header = header::Header::new(header::FrameType::Zdata, position);
+        let mut out = Vec::new();
+        let check = if crc32 { subpacket::Check::Crc32 } else { subpacket::Check::Crc16 };
+        if is_hex {
+            header.put_hex(&mut out);
+        } else {
+            header.put_binary(check, &mut subpacket::Escaping::default(), &mut out);
+        }
+        let mut parser = parser::Parser::default();
+        let parsed: Vec<_> = out.iter().filter_map(|byte| parser.push(*byte)).collect();
+        prop_assert_eq!(parsed, [parser::Parsed::Header(header)]);
+    }
+
+    #[test]
+    fn any_input_of_a_receiver_is_consumed_or_answered(
+        input in prop::collection::vec(prop_oneof![Just(b'*'), Just(0x18), any::<u8>()], 0..300),
+    ) {
+        let mut receiver = Receiver::new(Instant::ZERO);
+        let mut cx = OwnedCx::default();
+        let mut rest = input.as_slice();
+        while !rest.is_empty() && !receiver.is_over() {
+            receiver.receive(&mut rest, &mut cx.cx());
+            prop_assert!(rest.is_empty() || receiver.event().is_some());
+        }
+    }
+}

@@ -1,0 +1,497 @@
+//! The sending end of ZMODEM.
+
+use super::FILE_MAX_BYTES;
+use super::header::{Capabilities, FrameType, Header};
+use super::parser::{Parsed, Parser};
+use super::subpacket::{Check, Escaping, SubpacketEnd, put_subpacket};
+use crate::modem::{
+    CANCEL_SEQUENCE, DataRequest, FileInfo, ModemFailure, RetryExpiry, RetryTimer, SenderEvent,
+};
+use alloc::vec::Vec;
+use net::cx::Cx;
+use net::meter::Counter;
+use net::time::{Duration, Instant};
+
+/// Timeout for an answer, as in the protocol reference.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout while data is sent. Our choice: buffers between the ends may hold data for minutes. The
+/// receiver notices lost data much earlier.
+const DATA_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time without another ZRPOS after which data is sent again. Our choice: lrzsz repeats ZRPOS for
+/// every 1400 bytes that are in flight, and discards input when it sends ZRPOS. Data that is sent
+/// before the line is quiet would be lost again.
+const QUIET_TIME: Duration = Duration::from_millis(100);
+/// The transfer fails if the receiver still requests the same position after this time. Our choice:
+/// longer than buffers between the ends hold data.
+const PROGRESS_TIMEOUT: Duration = Duration::from_secs(180);
+/// Maximum length of a subpacket, as in the protocol reference.
+const SUBPACKET_MAX_LEN: usize = 1024;
+/// Minimum length of a subpacket on a line with errors. Our choice.
+const SUBPACKET_MIN_LEN: usize = 128;
+/// Number of subpackets without an error after which their length is doubled. Our choice.
+const SUBPACKETS_UNTIL_GROWTH: u8 = 32;
+/// Maximum number of unacknowledged bytes. Our choice: enough for 20 Mbit/s over 100 ms.
+const WINDOW_BYTES: u32 = 256 * 1024;
+/// Number of bytes after which an acknowledgment is requested.
+const ACK_INTERVAL_BYTES: u32 = WINDOW_BYTES / 4;
+/// Length of a buffer of a receiver that specifies none, but cannot receive while it writes.
+const ASSUMED_BUFFER_LEN: u32 = 1024;
+/// Maximum number of bytes of encoded output before more data is requested. Our choice: a few
+/// subpackets, so that an answer of the receiver takes effect soon.
+const OUTPUT_MAX_BYTES: usize = 8 * 1024;
+/// Maximum number of times that ZFIN is repeated: the files are complete.
+const ZFIN_REPETITIONS: u8 = 2;
+
+/// The sending end of one batch of files.
+#[derive(Debug)]
+pub struct Sender {
+    state: State,
+    parser: Parser,
+    output: Vec<u8>,
+    timer: RetryTimer,
+    has_answer: bool,
+    receiver: Capabilities,
+    escaping: Escaping,
+    subpacket_len: usize,
+    /// Number of subpackets sent since the last error.
+    sent_subpackets: u8,
+    /// Time at which data is sent again after an error.
+    resumes_at: Option<Instant>,
+    /// Time at which the receiver has last requested or acknowledged a later position.
+    progress_at: Instant,
+    /// The event that [`Self::event`] returns next.
+    pending: Option<SenderEvent>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    /// ZRQINIT was sent.
+    Starting,
+    /// The owner must offer a file or finish the batch.
+    NextFile,
+    /// ZFILE was sent.
+    Offering(FileInfo),
+    /// The owner computes the CRC of the offered file.
+    ComputingCrc(FileInfo),
+    /// Data is sent, unless the window is full.
+    Sending(Progress),
+    /// ZEOF was sent.
+    Ending(Progress),
+    /// ZFIN was sent.
+    Finishing,
+    Ended,
+}
+
+/// Positions in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Progress {
+    /// Position of the next byte.
+    next: u32,
+    /// The receiver has all bytes before this position.
+    acknowledged: u32,
+    /// Position of the last request for an acknowledgment.
+    requested: u32,
+    /// Whether a frame is open.
+    is_in_frame: bool,
+    /// Whether the sender waits for the acknowledgment of `next`.
+    is_waiting: bool,
+}
+
+impl Progress {
+    const fn at(position: u32) -> Self {
+        Self {
+            next: position,
+            acknowledged: position,
+            requested: position,
+            is_in_frame: false,
+            is_waiting: false,
+        }
+    }
+}
+
+impl Sender {
+    /// Creates a sender, which requests the capabilities of the receiver. Its first event is
+    /// [`SenderEvent::NextFile`].
+    #[must_use]
+    pub fn new(now: Instant) -> Self {
+        let mut timer = RetryTimer::STOPPED;
+        timer.start(now, ANSWER_TIMEOUT);
+        let mut output = Vec::new();
+        Header::new(FrameType::Zrqinit, 0).put_hex(&mut output);
+        Self {
+            state: State::Starting,
+            parser: Parser::default(),
+            output,
+            timer,
+            has_answer: false,
+            receiver: Capabilities::default(),
+            escaping: Escaping::default(),
+            subpacket_len: SUBPACKET_MAX_LEN,
+            sent_subpackets: 0,
+            resumes_at: None,
+            progress_at: now,
+            pending: None,
+        }
+    }
+
+    /// Offers the next file.
+    pub fn offer(&mut self, info: &FileInfo, cx: &mut Cx<'_>) {
+        if self.state != State::NextFile {
+            return;
+        }
+        if info.size.is_some_and(|size| size > FILE_MAX_BYTES) {
+            return self.fail(ModemFailure::FileTooLarge);
+        }
+        self.state = State::Offering(info.clone());
+        self.send_offer(cx);
+    }
+
+    fn send_offer(&mut self, cx: &mut Cx<'_>) {
+        let State::Offering(info) = &self.state else { return };
+        let data = info.emit();
+        let check = self.check();
+        Header::zfile().put_binary(check, &mut self.escaping, &mut self.output);
+        put_subpacket(&data, SubpacketEnd::Zcrcw, check, &mut self.escaping, &mut self.output);
+        cx.meter.count(Counter::ModemFramesOut);
+        self.timer.start(cx.now, ANSWER_TIMEOUT);
+    }
+
+    /// Answers [`SenderEvent::CrcRequested`].
+    pub fn answer_crc(&mut self, crc: u32, cx: &mut Cx<'_>) {
+        if let State::ComputingCrc(info) = &self.state {
+            self.state = State::Offering(info.clone());
+            self.send(FrameType::Zcrc, crc, cx);
+        }
+    }
+
+    /// Ends the batch.
+    pub fn finish(&mut self, cx: &mut Cx<'_>) {
+        if self.state == State::NextFile {
+            self.state = State::Finishing;
+            self.send(FrameType::Zfin, 0, cx);
+        }
+    }
+
+    /// Returns the bytes of the file that [`Self::put_data`] needs, if any.
+    #[must_use]
+    pub fn data_request(&self) -> Option<DataRequest> {
+        let State::Sending(progress) = &self.state else { return None };
+        let unacknowledged = progress.next - progress.acknowledged;
+        if progress.is_waiting
+            || self.resumes_at.is_some()
+            || self.pending.is_some()
+            || self.output.len() > OUTPUT_MAX_BYTES
+            || unacknowledged >= self.window_bytes()
+        {
+            return None;
+        }
+        let room = usize::try_from(self.window_bytes() - unacknowledged).unwrap_or(usize::MAX);
+        let max_len = self.subpacket_len.min(room);
+        Some(DataRequest { position: progress.next.into(), max_len })
+    }
+
+    /// Returns the maximum number of unacknowledged bytes.
+    fn window_bytes(&self) -> u32 {
+        match u32::from(self.receiver.buffer_len) {
+            0 if self.must_pause() => ASSUMED_BUFFER_LEN,
+            0 => WINDOW_BYTES,
+            len => len,
+        }
+    }
+
+    /// Returns whether the receiver must acknowledge each buffer before the next one is sent.
+    const fn must_pause(&self) -> bool {
+        !self.receiver.overlaps_io || !self.receiver.is_full_duplex || self.receiver.buffer_len != 0
+    }
+
+    /// Provides the requested bytes; no bytes mark the end of the file.
+    pub fn put_data(&mut self, data: &[u8], cx: &mut Cx<'_>) {
+        let Some(request) = self.data_request() else { return };
+        let data = data.get(..data.len().min(request.max_len)).unwrap_or_default();
+        let check = self.check();
+        let window_bytes = self.window_bytes();
+        let must_pause = self.must_pause();
+        let State::Sending(progress) = &mut self.state else { return };
+        let Some(next) =
+            u32::try_from(data.len()).ok().and_then(|len| progress.next.checked_add(len))
+        else {
+            return self.fail(ModemFailure::FileTooLarge);
+        };
+        if !core::mem::replace(&mut progress.is_in_frame, true) {
+            let header = Header::new(FrameType::Zdata, progress.next);
+            header.put_binary(check, &mut self.escaping, &mut self.output);
+        }
+        progress.next = next;
+        let end = if data.is_empty() {
+            SubpacketEnd::Zcrce
+        } else if must_pause && next - progress.acknowledged >= window_bytes {
+            SubpacketEnd::Zcrcw
+        } else if !must_pause && next - progress.requested >= ACK_INTERVAL_BYTES {
+            SubpacketEnd::Zcrcq
+        } else {
+            SubpacketEnd::Zcrcg
+        };
+        match end {
+            SubpacketEnd::Zcrcq => progress.requested = next,
+            SubpacketEnd::Zcrcw => progress.is_waiting = true,
+            SubpacketEnd::Zcrcg | SubpacketEnd::Zcrce => {}
+        }
+        progress.is_in_frame = !end.ends_frame();
+        let progress = *progress;
+        put_subpacket(data, end, check, &mut self.escaping, &mut self.output);
+        cx.meter.count(Counter::ModemFramesOut);
+        self.timer.start(cx.now, DATA_TIMEOUT);
+        self.grow_subpackets();
+        if data.is_empty() {
+            self.state = State::Ending(progress);
+            self.send(FrameType::Zeof, next, cx);
+        }
+    }
+
+    fn grow_subpackets(&mut self) {
+        self.sent_subpackets += 1;
+        if self.sent_subpackets >= SUBPACKETS_UNTIL_GROWTH {
+            self.sent_subpackets = 0;
+            self.subpacket_len = (self.subpacket_len * 2).min(SUBPACKET_MAX_LEN);
+        }
+    }
+
+    /// Cancels the transfer.
+    pub fn abort(&mut self) {
+        if !self.is_over() {
+            self.output.clear();
+            self.output.extend_from_slice(&CANCEL_SEQUENCE);
+        }
+        self.state = State::Ended;
+        self.pending = None;
+    }
+
+    /// Processes received bytes up to the next event, and removes them from `input`.
+    pub fn receive(&mut self, input: &mut &[u8], cx: &mut Cx<'_>) {
+        while self.pending.is_none()
+            && self.state != State::Ended
+            && let Some((&byte, rest)) = input.split_first()
+        {
+            *input = rest;
+            match self.parser.push(byte) {
+                None => {}
+                Some(Parsed::Cancelled) => self.fail(ModemFailure::Cancelled),
+                Some(Parsed::Header(header)) => {
+                    cx.meter.count(Counter::ModemFramesIn);
+                    self.has_answer = true;
+                    self.on_header(header, cx);
+                }
+                // The receiver repeats its header after a timeout.
+                Some(Parsed::DamagedHeader | Parsed::DamagedSubpacket | Parsed::Subpacket(_)) => {
+                    cx.meter.count(Counter::ModemErrors);
+                }
+            }
+        }
+    }
+
+    fn on_header(&mut self, header: Header, cx: &mut Cx<'_>) {
+        match (header.frame_type, &self.state) {
+            (FrameType::Zrinit, State::Starting) => {
+                self.receiver = header.capabilities();
+                self.escaping.escapes_controls = self.receiver.escapes_controls;
+                self.on_next_file(SenderEvent::NextFile);
+            }
+            (FrameType::Zrinit, State::Ending(_)) => self.on_next_file(SenderEvent::FileComplete),
+            (FrameType::Zskip, State::Offering(_) | State::Sending(_) | State::Ending(_)) => {
+                self.on_next_file(SenderEvent::Skipped);
+            }
+            (FrameType::Zrpos, State::Offering(info)) => {
+                if info.size.is_some_and(|size| u64::from(header.position) > size) {
+                    return self.fail(ModemFailure::RemoteFile);
+                }
+                self.record_progress(cx);
+                self.timer.stop();
+                self.resumes_at = None;
+                self.state = State::Sending(Progress::at(header.position));
+                self.pending = Some(SenderEvent::Accepted(header.position.into()));
+            }
+            (FrameType::Zrpos, State::Sending(progress) | State::Ending(progress)) => {
+                let progress = *progress;
+                self.on_zrpos(header.position, progress, cx);
+            }
+            (FrameType::Zack, State::Sending(_)) => self.on_zack(header.position, cx),
+            (FrameType::Zcrc, State::Offering(info)) => {
+                self.state = State::ComputingCrc(info.clone());
+                self.pending = Some(SenderEvent::CrcRequested(header.position.into()));
+            }
+            (FrameType::Zfin, State::Finishing) => {
+                self.output.extend_from_slice(b"OO");
+                self.pending = Some(SenderEvent::Complete);
+            }
+            (FrameType::Zchallenge, _) => self.send(FrameType::Zack, header.position, cx),
+            (FrameType::Znak, _) if self.timer.record_failure() => {
+                self.fail(ModemFailure::TooManyErrors);
+            }
+            (FrameType::Znak, _) => self.repeat(cx),
+            (FrameType::Zabort | FrameType::Zcan | FrameType::Zfin, _) => {
+                self.fail(ModemFailure::Cancelled);
+            }
+            (FrameType::Zferr, _) => self.fail(ModemFailure::RemoteFile),
+            _ => cx.meter.count(Counter::ModemIgnored),
+        }
+    }
+
+    /// Reports the end of the current file, if there is one; the next file can be offered.
+    fn on_next_file(&mut self, event: SenderEvent) {
+        if let State::Sending(_) = self.state {
+            self.end_frame();
+        }
+        self.timer.record_progress();
+        self.timer.stop();
+        self.state = State::NextFile;
+        self.pending = Some(event);
+    }
+
+    /// Discards the output that was not transmitted, and ends the frame that was begun.
+    fn end_frame(&mut self) {
+        self.output.clear();
+        let check = self.check();
+        put_subpacket(&[], SubpacketEnd::Zcrce, check, &mut self.escaping, &mut self.output);
+    }
+
+    /// Handles a request for data from an earlier position, after an error.
+    fn on_zrpos(&mut self, position: u32, progress: Progress, cx: &mut Cx<'_>) {
+        if position > progress.next {
+            return cx.meter.count(Counter::ModemIgnored);
+        }
+        // The receiver has all bytes before the position.
+        if position > progress.acknowledged {
+            self.record_progress(cx);
+        } else if cx.now - self.progress_at > PROGRESS_TIMEOUT {
+            return self.fail(ModemFailure::TooManyErrors);
+        }
+        self.resumes_at = Some(cx.now + QUIET_TIME);
+        self.rewind(position, cx);
+    }
+
+    fn record_progress(&mut self, cx: &Cx<'_>) {
+        self.timer.record_progress();
+        self.progress_at = cx.now;
+    }
+
+    fn rewind(&mut self, position: u32, cx: &mut Cx<'_>) {
+        cx.meter.count(Counter::ModemRetransmissions);
+        match self.state {
+            State::Sending(progress) if progress.is_in_frame => self.end_frame(),
+            _ => self.output.clear(),
+        }
+        self.subpacket_len = (self.subpacket_len / 2).max(SUBPACKET_MIN_LEN);
+        self.sent_subpackets = 0;
+        self.state = State::Sending(Progress::at(position));
+        self.timer.start(cx.now, DATA_TIMEOUT);
+    }
+
+    fn on_zack(&mut self, position: u32, cx: &Cx<'_>) {
+        let State::Sending(progress) = &mut self.state else { return };
+        if position > progress.next || position < progress.acknowledged {
+            return;
+        }
+        let is_progress = position > progress.acknowledged;
+        progress.acknowledged = position;
+        progress.is_waiting &= position != progress.next;
+        if is_progress {
+            self.record_progress(cx);
+        }
+    }
+
+    const fn check(&self) -> Check {
+        if self.receiver.has_crc32 { Check::Crc32 } else { Check::Crc16 }
+    }
+
+    /// Sends a header, and waits for its answer.
+    fn send(&mut self, frame_type: FrameType, position: u32, cx: &mut Cx<'_>) {
+        let is_end = frame_type == FrameType::Zeof;
+        self.timer.start(cx.now, if is_end { DATA_TIMEOUT } else { ANSWER_TIMEOUT });
+        if self.output.len() > 2 * OUTPUT_MAX_BYTES {
+            return cx.meter.count(Counter::ModemIgnored);
+        }
+        cx.meter.count(Counter::ModemFramesOut);
+        let header = Header::new(frame_type, position);
+        if is_end {
+            header.put_binary(self.check(), &mut self.escaping, &mut self.output);
+        } else {
+            header.put_hex(&mut self.output);
+        }
+    }
+
+    fn fail(&mut self, failure: ModemFailure) {
+        self.pending = Some(SenderEvent::Failed(failure));
+    }
+
+    /// Returns the next event.
+    pub fn event(&mut self) -> Option<SenderEvent> {
+        let event = self.pending.take()?;
+        match event {
+            SenderEvent::FileComplete | SenderEvent::Skipped => {
+                self.pending = Some(SenderEvent::NextFile);
+            }
+            SenderEvent::Complete => self.state = State::Ended,
+            SenderEvent::Failed(failure) => {
+                self.state = State::Ended;
+                self.output.clear();
+                if failure.must_cancel() {
+                    self.output.extend_from_slice(&CANCEL_SEQUENCE);
+                }
+            }
+            SenderEvent::NextFile | SenderEvent::Accepted(_) | SenderEvent::CrcRequested(_) => {}
+        }
+        Some(event)
+    }
+
+    /// Appends the next output and returns its length, or `None` if no output is due.
+    pub fn transmit(&mut self, out: &mut Vec<u8>) -> Option<usize> {
+        let len = self.output.len();
+        out.append(&mut self.output);
+        (len > 0).then_some(len)
+    }
+
+    /// Returns when [`Self::timeout`] is due.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        let deadlines = self.timer.deadline().into_iter().chain(self.resumes_at);
+        deadlines.min().filter(|_| self.state != State::Ended)
+    }
+
+    /// Repeats the last header or the unacknowledged data, or fails the transfer.
+    pub fn timeout(&mut self, cx: &mut Cx<'_>) {
+        if self.pending.is_some() || self.state == State::Ended {
+            return;
+        }
+        self.resumes_at = self.resumes_at.filter(|at| cx.now < *at);
+        match self.timer.expire(cx.now) {
+            RetryExpiry::NotYet => return,
+            _ if self.state == State::Finishing && self.timer.failures() > ZFIN_REPETITIONS => {
+                self.pending = Some(SenderEvent::Complete);
+                return;
+            }
+            RetryExpiry::GiveUp if self.has_answer => return self.fail(ModemFailure::Silence),
+            RetryExpiry::GiveUp => return self.fail(ModemFailure::NoAnswer),
+            RetryExpiry::Repeat => cx.meter.count(Counter::ModemTimeouts),
+        }
+        self.repeat(cx);
+    }
+
+    fn repeat(&mut self, cx: &mut Cx<'_>) {
+        match self.state {
+            State::Starting => self.send(FrameType::Zrqinit, 0, cx),
+            State::Offering(_) => self.send_offer(cx),
+            State::Sending(progress) => {
+                self.rewind(progress.acknowledged, cx);
+            }
+            State::Ending(progress) => self.send(FrameType::Zeof, progress.next, cx),
+            State::Finishing => self.send(FrameType::Zfin, 0, cx),
+            State::NextFile | State::ComputingCrc(_) | State::Ended => {}
+        }
+    }
+
+    /// Returns whether the transfer has ended.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.state == State::Ended && self.pending.is_none()
+    }
+}

@@ -1,0 +1,137 @@
+//! Progress of a transfer in at most 40 columns.
+
+use net::time::{Duration, Instant};
+
+/// Maximum width of the progress: the narrowest terminals have 40 columns, and a character in the
+/// last column would wrap on some terminals.
+const WIDTH_MAX: usize = 39;
+/// Minimum interval between two updates. Our choice.
+const UPDATE_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Progress of one file.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    name: String,
+    size: Option<u64>,
+    /// Time and position of the start.
+    began: Option<(Instant, u64)>,
+    position: u64,
+    shown_at: Option<Instant>,
+}
+
+impl Progress {
+    /// Starts the progress of a file at `position`.
+    pub(super) fn begin(&mut self, name: &str, size: Option<u64>, position: u64, now: Instant) {
+        let name = name.to_owned();
+        *self = Self { name, size, began: Some((now, position)), position, shown_at: None };
+    }
+
+    /// Sets the position.
+    pub(super) const fn set(&mut self, position: u64) {
+        self.position = position;
+    }
+
+    /// Returns the elapsed time and the number of bytes since the start.
+    pub(super) fn total(&self, now: Instant) -> (Duration, u64) {
+        let (at, position) = self.began.unwrap_or((now, self.position));
+        (now - at, self.position.saturating_sub(position))
+    }
+
+    /// Returns the text if an update is due.
+    pub(super) fn update(&mut self, now: Instant) -> Option<String> {
+        let is_due = self.shown_at.is_none_or(|at| now - at >= UPDATE_INTERVAL);
+        is_due.then(|| {
+            self.shown_at = Some(now);
+            self.text(now)
+        })
+    }
+
+    fn text(&self, now: Instant) -> String {
+        if self.began.is_none() {
+            return "Waiting for the remote program".to_owned();
+        }
+        let (time, bytes) = self.total(now);
+        let percent = self.size.filter(|size| *size > 0).map(|size| {
+            let hundredfold = u128::from(self.position) * 100;
+            format!(" {}%", (hundredfold / u128::from(size)).min(100))
+        });
+        let millis = time.as_millis().max(1);
+        let rate = u64::try_from(u128::from(bytes) * 1000 / millis).unwrap_or(u64::MAX);
+        let numbers = format!(
+            "{} {} {}/s",
+            percent.unwrap_or_default(),
+            short_bytes(self.position),
+            short_bytes(rate)
+        );
+        let name = shortened(&self.name, WIDTH_MAX.saturating_sub(numbers.len()));
+        format!("{name}{numbers}")
+    }
+}
+
+/// Returns `name` in at most `width` columns.
+fn shortened(name: &str, width: usize) -> String {
+    // Some characters occupy two columns.
+    let columns = |letter: char| if letter.is_ascii() { 1 } else { 2 };
+    if name.chars().map(columns).sum::<usize>() <= width {
+        return name.to_owned();
+    }
+    let mut used = 1;
+    let kept = name.chars().take_while(|letter| {
+        used += columns(*letter);
+        used <= width
+    });
+    let mut short: String = kept.collect();
+    short.push('~');
+    short
+}
+
+/// Returns a number of bytes with at most three digits, and its unit.
+pub(super) fn short_bytes(bytes: u64) -> String {
+    let mut unit = 1_u64;
+    for name in ["B", "kB", "MB", "GB", "TB"] {
+        let whole = bytes / unit;
+        if whole < 10 && unit > 1 {
+            return format!("{whole}.{} {name}", bytes % unit * 10 / unit);
+        }
+        if whole < 1000 || name == "TB" {
+            return format!("{whole} {name}");
+        }
+        unit *= 1000;
+    }
+    String::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_of_bytes_has_at_most_three_digits() {
+        let texts = [0, 999, 1000, 9999, 10_000, 999_999, 1_250_000, 4_000_000_000];
+        let texts = texts.map(short_bytes);
+        assert_eq!(
+            texts,
+            ["0 B", "999 B", "1.0 kB", "9.9 kB", "10 kB", "999 kB", "1.2 MB", "4.0 GB"]
+        );
+    }
+
+    #[test]
+    fn progress_fits_40_columns() {
+        let mut progress = Progress::default();
+        let name = "a-very-long-name-of-a-file-from-a-bulletin-board.zip";
+        progress.begin(name, Some(2_000_000), 0, Instant::ZERO);
+        progress.set(1_000_000);
+        let text = progress.update(Instant::ZERO + Duration::from_secs(1)).unwrap();
+        assert_eq!(text, "a-very-long-name-o~ 50% 1.0 MB 1.0 MB/s");
+        assert!(text.len() < 40);
+    }
+
+    #[test]
+    fn an_update_is_due_after_an_interval() {
+        let mut progress = Progress::default();
+        progress.begin("a", None, 0, Instant::ZERO);
+        assert_eq!(progress.update(Instant::ZERO).as_deref(), Some("a 0 B 0 B/s"));
+        assert_eq!(progress.update(Instant::ZERO + Duration::from_millis(199)), None);
+        assert!(progress.update(Instant::ZERO + Duration::from_millis(200)).is_some());
+    }
+}

@@ -1,0 +1,218 @@
+//! Both ends of a transfer, with files.
+
+use super::*;
+use net::cx::OwnedCx;
+use protocols::modem::Crc32;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A directory of the sender and one of the receiver, removed on drop.
+struct Directories {
+    from: PathBuf,
+    to: PathBuf,
+}
+
+impl Directories {
+    fn new(test: &str) -> Self {
+        let path = |end| {
+            std::env::temp_dir().join(format!("plumb-modem-{}-{test}-{end}", std::process::id()))
+        };
+        let directories = Self { from: path("from"), to: path("to") };
+        for directory in [&directories.from, &directories.to] {
+            fs::create_dir(directory).unwrap();
+        }
+        directories
+    }
+
+    fn received(&self, name: &str) -> Vec<u8> {
+        fs::read(self.to.join(name)).unwrap()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.to).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Directories {
+    fn drop(&mut self) {
+        _ = fs::remove_dir_all(&self.from);
+        _ = fs::remove_dir_all(&self.to);
+    }
+}
+
+fn content(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at * 7 + at / 256).to_le_bytes()[0]).collect()
+}
+
+fn send(protocol: ModemProtocol, paths: Vec<PathBuf>, cx: &mut OwnedCx) -> ModemTransfer {
+    let policy = DownloadPolicy::default();
+    ModemTransfer::start(ModemCommand::Send(protocol, paths), &policy, &mut cx.cx()).unwrap()
+}
+
+/// Runs both ends until they are over; returns the notices of each end.
+fn run(
+    sender: &mut ModemTransfer,
+    receiver: &mut ModemTransfer,
+    cx: &mut OwnedCx,
+) -> [Vec<String>; 2] {
+    for _ in 0..100_000 {
+        if sender.is_over() && receiver.is_over() {
+            return [sender.take_notices(), receiver.take_notices()];
+        }
+        let sent = sender.take_output(&mut cx.cx());
+        let replies = receiver.take_output(&mut cx.cx());
+        receiver.receive(&mut sent.as_slice(), &mut cx.cx());
+        sender.receive(&mut replies.as_slice(), &mut cx.cx());
+        if sent.is_empty() && replies.is_empty() {
+            let next = [sender.deadline(), receiver.deadline()].into_iter().flatten().min();
+            cx.now = cx.now.max(next.unwrap_or(cx.now));
+            sender.timeout(&mut cx.cx());
+            receiver.timeout(&mut cx.cx());
+        }
+    }
+    panic!("the transfer does not end");
+}
+
+/// Transfers files with the default policy; returns the notices of each end.
+fn transfer(
+    directories: &Directories,
+    protocol: ModemProtocol,
+    names: &[&str],
+    name: Option<&str>,
+) -> [Vec<String>; 2] {
+    let mut cx = OwnedCx::default();
+    let policy = DownloadPolicy::new(directories.to.clone(), DOWNLOAD_LIMIT_BYTES);
+    let paths = names.iter().map(|name| directories.from.join(name)).collect();
+    let mut sender = send(protocol, paths, &mut cx);
+    let receive = ModemCommand::Receive(protocol, name.map(str::to_owned));
+    let mut receiver = ModemTransfer::start(receive, &policy, &mut cx.cx()).unwrap();
+    run(&mut sender, &mut receiver, &mut cx)
+}
+
+fn write(directory: &Path, name: &str, content: &[u8]) {
+    fs::write(directory.join(name), content).unwrap();
+}
+
+#[test]
+fn files_keep_their_names_sizes_and_times() {
+    for protocol in [ModemProtocol::Zmodem, ModemProtocol::Ymodem] {
+        let directories = Directories::new(&format!("{protocol:?}"));
+        write(&directories.from, "empty", b"");
+        write(&directories.from, "large", &content(300_000));
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+        fs::File::open(directories.from.join("large")).unwrap().set_modified(time).unwrap();
+        let [sent, received] = transfer(&directories, protocol, &["empty", "large"], None);
+        assert_eq!(directories.names(), ["empty", "large"]);
+        assert!(directories.received("large") == content(300_000));
+        assert_eq!(directories.to.join("large").metadata().unwrap().modified().unwrap(), time);
+        assert!(sent[1].starts_with("Sent large: 300,000 bytes in "), "{sent:?}");
+        assert!(received[1].starts_with("Received large: 300,000 bytes in "), "{received:?}");
+    }
+}
+
+#[test]
+fn xmodem_stores_a_file_under_the_given_name_with_padding() {
+    let directories = Directories::new("xmodem");
+    write(&directories.from, "a", &content(1000));
+    for protocol in [ModemProtocol::Xmodem, ModemProtocol::Xmodem1k] {
+        transfer(&directories, protocol, &["a"], Some("b"));
+    }
+    assert_eq!(directories.names(), ["b", "b-1"]);
+    for name in ["b", "b-1"] {
+        assert_eq!(directories.received(name)[..1000], content(1000));
+        assert_eq!(directories.received(name)[1000..], [0x1a; 24]);
+    }
+}
+
+#[test]
+fn a_partial_file_is_continued_only_if_its_content_is_the_same() {
+    let directories = Directories::new("partial");
+    write(&directories.from, "a", &content(50_000));
+    write(&directories.to, "a.part", &content(40_000));
+    let [_, notices] = transfer(&directories, ModemProtocol::Zmodem, &["a"], None);
+    assert_eq!(notices[0], "Continuing a after 40,000 bytes.");
+    assert!(directories.received("a") == content(50_000));
+    write(&directories.to, "a-1.part", b"other");
+    let [_, notices] = transfer(&directories, ModemProtocol::Zmodem, &["a"], None);
+    assert_eq!(notices[0], "a.part belongs to another file, and is kept.");
+    assert_eq!(directories.names(), ["a", "a-1.part", "a-2"]);
+    assert!(directories.received("a-2") == content(50_000));
+}
+
+#[test]
+fn a_partial_file_is_verified_without_its_last_byte_as_lrzsz_does() {
+    let directories = Directories::new("verify");
+    write(&directories.to, "a.part", b"12345");
+    let mut partial = partial_file::PartialFile::open(&directories.to, "a", Some(9)).unwrap();
+    assert!(!partial.verify(Crc32::of(b"123")).unwrap());
+    assert!(partial.verify(Crc32::of(b"1234")).unwrap());
+    assert_eq!(partial.len(), 4);
+}
+
+#[test]
+fn an_existing_file_and_a_link_are_never_replaced() {
+    let directories = Directories::new("existing");
+    write(&directories.from, "a.txt", b"new");
+    write(&directories.to, "a.txt", b"old");
+    write(&directories.to, "target", b"kept");
+    std::os::unix::fs::symlink("target", directories.to.join("a-1.txt.part")).unwrap();
+    let [_, notices] = transfer(&directories, ModemProtocol::Zmodem, &["a.txt"], None);
+    assert!(notices[0].starts_with("Received a-2.txt: 3 bytes in "), "{notices:?}");
+    assert!(notices[0].ends_with("; a.txt exists."), "{notices:?}");
+    assert_eq!(directories.received("a.txt"), b"old");
+    assert_eq!(directories.received("target"), b"kept");
+    assert_eq!(directories.received("a-2.txt"), b"new");
+}
+
+#[test]
+fn the_limit_applies_to_the_sum_of_all_files() {
+    let directories = Directories::new("limit");
+    write(&directories.from, "a", &content(6000));
+    write(&directories.from, "b", &content(6000));
+    let mut cx = OwnedCx::default();
+    let policy = DownloadPolicy::new(directories.to.clone(), 10_000);
+    let paths = ["a", "b"].map(|name| directories.from.join(name)).to_vec();
+    let mut sender = send(ModemProtocol::Zmodem, paths, &mut cx);
+    let mut receiver = ModemTransfer::start_requested_download(&policy, &mut cx.cx());
+    let [sent, received] = run(&mut sender, &mut receiver, &mut cx);
+    assert_eq!(sent[1], "Transfer cancelled by the remote program.");
+    assert_eq!(received[1], "b of 6,000 bytes was refused.");
+    assert!(received[2].contains("--download-limit"), "{received:?}");
+    assert_eq!(receiver.policy().unwrap().remaining_bytes, 4000);
+    assert_eq!(directories.names(), ["a"]);
+}
+
+#[test]
+fn a_cancelled_download_keeps_the_partial_file() {
+    let directories = Directories::new("cancel");
+    write(&directories.from, "a", &content(3_000_000));
+    let mut cx = OwnedCx::default();
+    let policy = DownloadPolicy::new(directories.to.clone(), DOWNLOAD_LIMIT_BYTES);
+    let mut sender = send(ModemProtocol::Zmodem, vec![directories.from.join("a")], &mut cx);
+    let mut receiver = ModemTransfer::start_requested_download(&policy, &mut cx.cx());
+    for _ in 0..20 {
+        let sent = sender.take_output(&mut cx.cx());
+        receiver.receive(&mut sent.as_slice(), &mut cx.cx());
+        let replies = receiver.take_output(&mut cx.cx());
+        sender.receive(&mut replies.as_slice(), &mut cx.cx());
+    }
+    receiver.cancel(&mut cx.cx());
+    let [sent, received] = run(&mut sender, &mut receiver, &mut cx);
+    assert_eq!(sent, ["Transfer cancelled by the remote program."]);
+    assert_eq!(received, ["Download cancelled.", "a.part is kept; ZMODEM continues it next time."]);
+    let kept = directories.received("a.part");
+    assert!(!kept.is_empty() && content(3_000_000).starts_with(&kept));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_reported_before_the_transfer() {
+    let cx = &mut OwnedCx::default();
+    let command = ModemCommand::Send(ModemProtocol::Zmodem, vec![PathBuf::from("/nonexistent")]);
+    let error =
+        ModemTransfer::start(command, &DownloadPolicy::default(), &mut cx.cx()).unwrap_err();
+    assert!(error.starts_with("Cannot read /nonexistent: "), "{error}");
+}
