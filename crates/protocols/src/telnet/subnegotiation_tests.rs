@@ -357,7 +357,7 @@ fn compression_is_announced_once_for_each_agreement() {
         let announced = OwnedEvent::Other(Event::CompressionStarted);
         for _ in 0..2 {
             end.receive(&enable);
-            assert_eq!(end.receive(&start), [announced.clone()]);
+            assert_eq!(end.receive(&start), core::slice::from_ref(&announced));
             assert_eq!(end.receive(&[&start[..], b"a"].concat()), [data(b"a")]);
             end.receive(&disable);
         }
