@@ -357,7 +357,7 @@ fn compression_is_announced_once_for_each_agreement() {
         let announced = OwnedEvent::Other(Event::CompressionStarted);
         for _ in 0..2 {
             end.receive(&enable);
-            assert_eq!(end.receive(&start), [announced.clone()]);
+            assert_eq!(end.receive(&start), core::slice::from_ref(&announced));
             assert_eq!(end.receive(&[&start[..], b"a"].concat()), [data(b"a")]);
             end.receive(&disable);
         }
@@ -372,4 +372,55 @@ fn compression_may_start_before_the_request_to_end_it_arrives() {
     user.receive(&[IAC, Verb::Will.code(), OptionCode::COMPRESS2.0]);
     let events = user.receive(&subnegotiation(OptionCode::COMPRESS2, b""));
     assert_eq!(events, [OwnedEvent::Other(Event::CompressionStarted)]);
+}
+
+#[test]
+fn an_option_is_requested_at_the_start_only_by_its_initiator() {
+    let linemode = |verb: Verb| [IAC, verb.code(), OptionCode::LINEMODE.0];
+    let com_port = |verb: Verb| [IAC, verb.code(), OptionCode::COM_PORT.0];
+    let cases = [
+        (Receiver::User, linemode(Verb::Will), com_port(Verb::Will)),
+        (Receiver::Server, com_port(Verb::Do), linemode(Verb::Do)),
+    ];
+    for (receiver, absent, present) in cases {
+        let mut end = receiver.end();
+        end.telnet.start(&mut end.context.cx());
+        let output = end.output();
+        let has = |request: [u8; 3]| output.windows(3).any(|window| window == request);
+        assert_eq!((has(absent), has(present)), (false, true), "{receiver:?}");
+    }
+}
+
+#[test]
+fn a_user_in_linemode_sends_its_table_of_characters() {
+    let mut user = Receiver::User.end();
+    user.receive(&[IAC, Verb::Do.code(), OptionCode::LINEMODE.0]);
+    let expected = [IAC, Verb::Will.code(), 34, IAC, SB, 34, 3, 1];
+    assert_eq!(user.output()[..expected.len()], expected);
+}
+
+#[test]
+fn messages_without_an_answer_are_not_counted_as_unanswered() {
+    let cases = [
+        (Receiver::Server, Side::Remote, ComPortCommand::ModemState(1)),
+        (Receiver::User, Side::Local, ComPortCommand::Suspend),
+    ];
+    for (sender, performer, command) in cases {
+        let mut end = sender.end_with(Agreement::Enabled, performer, OptionCode::COM_PORT);
+        for _ in 0..100 {
+            assert_eq!(end.telnet.com_port(&command, &mut end.context.cx()), Ok(()));
+        }
+    }
+}
+
+#[test]
+fn an_end_of_compression_over_the_limit_is_counted() {
+    let mut server =
+        Receiver::Server.end_with(Agreement::Enabled, Side::Local, OptionCode::COMPRESS2);
+    for _ in 0..4 {
+        server.receive(&[IAC, Verb::Dont.code(), 86, IAC, Verb::Do.code(), 86]);
+    }
+    assert_eq!(server.context.counted(Counter::TelnetOutputRefused), 0);
+    server.receive(&[IAC, Verb::Dont.code(), 86]);
+    assert_eq!(server.context.counted(Counter::TelnetOutputRefused), 1);
 }

@@ -272,4 +272,22 @@ mod tests {
         let asks_again = ["a", "b", "c"].map(|name| query.on_name(name.into()).0);
         assert_eq!(asks_again, [true, true, false]);
     }
+    #[test]
+    fn a_received_name_is_graphic_and_neither_empty_nor_too_long() {
+        let longest = [&[IS][..], &[b'x'; NAME_MAX_BYTES]].concat();
+        assert_eq!(Message::parse(&longest), Some(Message::Is("x".repeat(NAME_MAX_BYTES))));
+        for content in [&[&longest[..], b"x"].concat()[..], &[IS], b"\0vt 100", b"\0vt\x1b"] {
+            assert_eq!(Message::parse(content), None, "{content:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_requests_one_name_reports_it_each_time() {
+        let mut query = TerminalTypeQuery::new(1);
+        query.first_request();
+        for _ in 0..2 {
+            let event = Event::TerminalType("vt100".into());
+            assert_eq!(query.on_name("vt100".into()), (false, Some(event)));
+        }
+    }
 }
