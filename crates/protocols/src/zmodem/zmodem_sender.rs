@@ -74,9 +74,9 @@ enum State {
     /// The owner computes the CRC of the offered file.
     ComputingCrc(FileInfo),
     /// Data is sent, unless the window is full.
-    Sending(Progress),
+    Sending(FileProgress),
     /// ZEOF was sent.
-    Ending(Progress),
+    Ending(FileProgress),
     /// ZFIN was sent.
     Finishing,
     Ended,
@@ -84,7 +84,7 @@ enum State {
 
 /// Positions in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Progress {
+struct FileProgress {
     /// Position of the next byte.
     next: u32,
     /// The receiver has all bytes before this position.
@@ -97,7 +97,7 @@ struct Progress {
     is_waiting: bool,
 }
 
-impl Progress {
+impl FileProgress {
     const fn at(position: u32) -> Self {
         Self {
             next: position,
@@ -307,7 +307,7 @@ impl Sender {
                 self.record_progress(cx);
                 self.timer.stop();
                 self.resumes_at = None;
-                self.state = State::Sending(Progress::at(header.position));
+                self.state = State::Sending(FileProgress::at(header.position));
                 self.pending = Some(SenderEvent::Accepted(header.position.into()));
             }
             (FrameType::Zrpos, State::Sending(progress) | State::Ending(progress)) => {
@@ -355,7 +355,7 @@ impl Sender {
     }
 
     /// Handles a request for data from an earlier position, after an error.
-    fn on_zrpos(&mut self, position: u32, progress: Progress, cx: &mut Cx<'_>) {
+    fn on_zrpos(&mut self, position: u32, progress: FileProgress, cx: &mut Cx<'_>) {
         if position > progress.next {
             return cx.meter.count(Counter::ModemIgnored);
         }
@@ -382,7 +382,7 @@ impl Sender {
         }
         self.subpacket_len = (self.subpacket_len / 2).max(SUBPACKET_MIN_LEN);
         self.sent_subpackets = 0;
-        self.state = State::Sending(Progress::at(position));
+        self.state = State::Sending(FileProgress::at(position));
         self.timer.start(cx.now, DATA_TIMEOUT);
     }
 
