@@ -27,6 +27,16 @@ use std::process::Stdio;
 use std::thread;
 
 const PAGE: &str = include_str!("../../../docs/coming-from.md");
+/// Sections of the page.
+const SECTIONS: [&str; 7] = [
+    "ssh and telnet",
+    "PuTTY and plink",
+    "ser2net and conserver",
+    "curl",
+    "lftp",
+    "vsftpd",
+    "ping, mtr and iperf3",
+];
 /// Text that the serial device prints after each line end or other key that it receives.
 const DEVICE_OUTPUT: &[u8] = b"line one\r\n";
 const HOSTS: &str = "127.0.0.1 host\n::1 host\n127.0.0.1 localhost\n";
@@ -42,9 +52,11 @@ struct Row {
     output: String,
 }
 
-/// Returns the rows of the tables of the page.
-fn rows() -> Vec<Row> {
-    let lines = PAGE.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| known"));
+/// Returns the rows of the table of a section of the page.
+fn rows(section: &str) -> Vec<Row> {
+    let heading = format!("\n## {section}\n");
+    let text = PAGE.split(&heading).nth(1).unwrap().split("\n## ").next().unwrap();
+    let lines = text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| known"));
     lines
         .map(|line| {
             let line = line.replace("\\|", "\u{1}");
@@ -73,7 +85,7 @@ struct Servers {
 }
 
 impl Servers {
-    fn start() -> Self {
+    fn start(section: &str) -> Self {
         let directories = TestDirectories::new();
         let line = directories.local_path("ttyUSB0").display().to_string();
         for number in 0..2 {
@@ -111,22 +123,14 @@ impl Servers {
         ];
         let root = directories.remote_path("").display().to_string();
         let ftp_users = directories.users_file(&format!("root = {root:?}\nrights = \"writable\""));
-        let files = ftp_harness::Server::start(
-            &directories,
-            &[
-                "--writable",
-                "--ftp-listen",
-                "127.0.0.1:21",
-                "--ftp-listen",
-                "[::1]:21",
-                "--tftp",
-                "--tftp-listen",
-                "127.0.0.1:69",
-                "--ftp-users",
-                &ftp_users,
-            ],
-        );
-        let names = Names::new("coming-from", HOSTS, "");
+        let configuration = directories.local_path("ftp.toml");
+        let ftp_table = format!("[ftp]\nanonymous = true\nusers = {ftp_users:?}\n");
+        fs::write(&configuration, ftp_table).unwrap();
+        let mut arguments = vec!["--config", configuration.to_str().unwrap(), "--writable"];
+        arguments.extend(["--ftp-listen", "127.0.0.1:21", "--ftp-listen", "[::1]:21"]);
+        arguments.extend(["--tftp", "--tftp-listen", "127.0.0.1:69"]);
+        let files = ftp_harness::Server::start(&directories, &arguments);
+        let names = Names::new(&section.replace(' ', "-"), HOSTS, "");
         Self { directories, names, line, _programs: programs, _files: files }
     }
 
@@ -235,13 +239,12 @@ fn serve_tcp(address: &str, serve: fn(std::net::TcpStream)) {
     });
 }
 
-#[test]
-#[ignore = "needs root or a user namespace"]
-fn every_command_of_the_page_prints_what_the_page_says() {
-    in_configured_network(&[&["link", "set", "lo", "up"]], || {
-        let servers = Servers::start();
-        let rows = rows();
-        assert!(rows.len() >= 140, "{}", rows.len());
+/// Runs all commands of a section, and reports those that do not do what the page says.
+fn check_section(section: &'static str) {
+    in_configured_network(&[&["link", "set", "lo", "up"]], move || {
+        let servers = Servers::start(section);
+        let rows = rows(section);
+        assert!(rows.len() >= 19, "{}", rows.len());
         let mut failures = Vec::new();
         for (number, row) in rows.iter().enumerate() {
             let check = AssertUnwindSafe(|| servers.check(number, row));
@@ -253,4 +256,54 @@ fn every_command_of_the_page_prints_what_the_page_says() {
         let count = failures.len();
         assert!(failures.is_empty(), "{count} of {}:\n{}", rows.len(), failures.join("\n"));
     });
+}
+
+#[test]
+fn every_section_of_the_page_is_tested() {
+    let sections: Vec<_> = PAGE.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    assert_eq!(sections, SECTIONS);
+    let count: usize = sections.iter().map(|section| rows(section).len()).sum();
+    assert!(count >= 140, "{count}");
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn the_commands_of_ssh_and_telnet_have_equivalents() {
+    check_section(SECTIONS[0]);
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn the_commands_of_putty_and_plink_have_equivalents() {
+    check_section(SECTIONS[1]);
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn the_commands_of_ser2net_and_conserver_have_equivalents() {
+    check_section(SECTIONS[2]);
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn the_commands_of_curl_have_equivalents() {
+    check_section(SECTIONS[3]);
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn the_commands_of_lftp_have_equivalents() {
+    check_section(SECTIONS[4]);
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn the_commands_of_vsftpd_have_equivalents() {
+    check_section(SECTIONS[5]);
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn the_commands_of_ping_mtr_and_iperf3_have_equivalents() {
+    check_section(SECTIONS[6]);
 }
