@@ -246,7 +246,10 @@ fn check_section(section: &'static str) {
         let rows = rows(section);
         assert!(rows.len() >= 19, "{}", rows.len());
         let mut failures = Vec::new();
-        for (number, row) in rows.iter().enumerate() {
+        // A measurement takes ten seconds.
+        let is_long = std::env::var_os("PLUMB_LONG").is_some_and(|value| value == "1");
+        let step = if section.starts_with("ping") && !is_long { 4 } else { 1 };
+        for (number, row) in rows.iter().enumerate().step_by(step) {
             let check = AssertUnwindSafe(|| servers.check(number, row));
             if let Err(reason) = panic::catch_unwind(check) {
                 let reason = reason.downcast::<String>().unwrap_or_default();

@@ -375,7 +375,7 @@ fn the_login_program_prompts_itself_and_gets_no_client_data_as_arguments() {
 // attack row 64
 fn a_silent_client_times_out_and_sessions_per_source_are_limited() {
     in_new_network(|| {
-        let users = ServeProcess::users("mike", "right", "");
+        let users = ServeProcess::users("mike", "right", "exec = [\"/bin/sh\"]");
         let file = unique("limits.toml");
         let text = format!(
             "[login]\nlisten = [\"{SERVER}:{PORT}\"]\nusers = \"{users}\"\n\

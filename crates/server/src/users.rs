@@ -6,6 +6,9 @@
 //! runs-as = "mike"                   # the user of this machine; needs root
 //! exec = ["/usr/bin/menu"]           # instead of the login shell
 //! ```
+//!
+//! An entry without `runs-as` needs `exec`: a shell that runs as the user of the server could read the
+//! server's keys and user files, and as root everything.
 
 use super::login_prompt::parse_name;
 use super::user_file;
@@ -17,7 +20,8 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct LoginUserEntry {
     password: String,
-    /// System user that runs the program; the user that runs the server by default.
+    /// System user that runs the program; the user that runs the server by default. Required without
+    /// [`Self::exec`].
     pub(super) runs_as: Option<String>,
     /// Program and arguments; the login shell by default.
     pub(super) exec: Option<Vec<String>>,
@@ -38,6 +42,12 @@ impl user_file::UserEntry for LoginUserEntry {
         if self.exec.as_ref().is_some_and(Vec::is_empty) {
             bail!("exec of {name} is empty: name a program");
         }
+        if self.exec.is_none() && self.runs_as.is_none() {
+            bail!(
+                "{name} needs runs-as, a user of this machine, or exec, a program: a shell must not \
+                 run as the user of the server"
+            );
+        }
         Ok(())
     }
 }
@@ -50,7 +60,16 @@ mod tests {
     fn an_account_with_a_bad_name_or_an_empty_program_is_refused() {
         let hash = user_file::hash(b"x").unwrap();
         assert!(Users::parse(&format!("[a]\npassword = \"{hash}\"\nexec = [\"true\"]\n")).is_ok());
-        assert!(Users::parse(&format!("[\"-f\"]\npassword = \"{hash}\"\n")).is_err());
+        let exec = "exec = [\"true\"]";
+        assert!(Users::parse(&format!("[\"-f\"]\npassword = \"{hash}\"\n{exec}\n")).is_err());
         assert!(Users::parse(&format!("[a]\npassword = \"{hash}\"\nexec = []\n")).is_err());
+    }
+
+    #[test]
+    fn an_account_whose_shell_would_run_as_the_user_of_the_server_is_refused() {
+        let hash = user_file::hash(b"x").unwrap();
+        let parse = |rest: &str| Users::parse(&format!("[a]\npassword = \"{hash}\"\n{rest}\n"));
+        assert!(parse("").unwrap_err().to_string().contains("a needs runs-as"));
+        assert!(parse("runs-as = \"daemon\"").is_ok());
     }
 }
