@@ -653,7 +653,16 @@ impl Stream for MeasureSession {
     }
 
     fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>) {
+        let is_first = self.findings.first_data_at.is_none();
         self.findings.first_data_at.get_or_insert(cx.now);
+        if is_first && !self.is_program && data.starts_with(b"SSH-") {
+            let banner = data.split(|byte| byte.is_ascii_control()).next().unwrap_or_default();
+            let banner = String::from_utf8_lossy(banner);
+            self.note(&format!("this is an SSH server ({banner}): use --exec 'ssh HOST'"));
+            self.findings.is_cut_off = true;
+            self.stage = Stage::Over;
+            return;
+        }
         let negotiations_before = cx.meter.counted(Counter::TelnetNegotiationsIn);
         self.console.receive(data, cx);
         if cx.meter.counted(Counter::TelnetNegotiationsIn) > negotiations_before {

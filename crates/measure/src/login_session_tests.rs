@@ -370,7 +370,7 @@ fn the_local_timeout_for_a_missing_prompt_is_not_reported_as_a_time_of_the_remot
     let record = measurement(&findings, &circumstances(Carrier::Network(Route::Kernel)));
     assert_eq!(record.phases.prompt, Some(PromptKind::Silence));
     assert_eq!(record.phases.login_prompt_ns, None);
-    assert!(!record.verdict.contains("late login prompt"), "{}", record.verdict);
+    assert!(!record.verdict.contains("late prompt"), "{}", record.verdict);
 }
 
 #[test]
@@ -400,6 +400,14 @@ fn measurements_before_the_remote_host_closes_are_kept() {
     let (findings, _) = run_session(plan(200), RemoteShell { keys_left: 20, ..RemoteShell::new() });
     assert_eq!(echo_times(&findings).len(), 10);
     assert_eq!(findings.notes, ["the remote host closed the connection"]);
+}
+
+#[test]
+fn the_banner_of_an_ssh_server_ends_the_session_with_its_remedy() {
+    let remote = RemoteShell { prompt: "SSH-2.0-x\r\n", ..RemoteShell::new() };
+    let (findings, _) = run_session(plan(30), remote);
+    assert_eq!(findings.notes, ["this is an SSH server (SSH-2.0-x): use --exec 'ssh HOST'"]);
+    assert_eq!(findings.prompt, None);
 }
 
 #[test]

@@ -56,6 +56,10 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
             display("");
         }
         report(arguments, &series_result)?;
+        // A series is meant to be ended by an interrupt.
+        if schedule.count == 1 && interrupts.is_interrupted() {
+            return Ok(Err(Failure::Interrupted));
+        }
         Ok(result(&series_result))
     });
     measured.unwrap_or_else(|error| {

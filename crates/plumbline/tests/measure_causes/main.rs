@@ -217,7 +217,7 @@ fn a_small_local_receive_buffer_is_named_first() {
 #[ignore = "needs root or a user namespace, and Debian's telnet servers"]
 fn a_server_that_takes_a_second_before_its_first_output_is_named_first() {
     let server = Telnetd { command: measured_servers::with_slow_start, has_nodelay: true };
-    assert_named_first("slow prompt", &["The remote host's late login prompt costs"], || {
+    assert_named_first("slow prompt", &["The remote host's late prompt costs"], || {
         measured_servers::measure_login(RelayedPath::default(), server)
     });
 }

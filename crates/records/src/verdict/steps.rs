@@ -58,14 +58,10 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     }
     if let Some(ns) = steps.prompt_ns.filter(|_| !steps.is_program) {
         let advice = "it arrived that much later than one round trip. Check there for a reverse \
-                      lookup of this host's address that times out";
+                      lookup of this host's address that times out, and for a slow login program \
+                      or slow scripts of the shell";
         let gain_ns = ns.saturating_sub(trip).saturating_sub(delay_ns).saturating_sub(own_ns);
-        causes.push(cause(
-            CauseKind::SlowPrompt,
-            gain_ns,
-            "The remote host's late login prompt",
-            advice,
-        ));
+        causes.push(cause(CauseKind::SlowPrompt, gain_ns, "The remote host's late prompt", advice));
     }
     if let Some(ns) = steps.login_ns {
         let advice = "the response to the credentials arrived that much later than one round trip. \

@@ -17,13 +17,20 @@ pub(super) struct Progress {
     began: Option<(Instant, u64)>,
     position: u64,
     shown_at: Option<Instant>,
+    /// Whether the result of the file was reported, so that no further update follows.
+    has_ended: bool,
 }
 
 impl Progress {
     /// Starts the progress of a file at `position`.
     pub(super) fn begin(&mut self, name: &str, size: Option<u64>, position: u64, now: Instant) {
         let name = name.to_owned();
-        *self = Self { name, size, began: Some((now, position)), position, shown_at: None };
+        *self = Self { name, size, began: Some((now, position)), position, ..Self::default() };
+    }
+
+    /// Ends the progress of a file, whose result is reported instead.
+    pub(super) const fn end(&mut self) {
+        self.has_ended = true;
     }
 
     /// Sets the position.
@@ -39,7 +46,7 @@ impl Progress {
 
     /// Returns the text if an update is due.
     pub(super) fn update(&mut self, now: Instant) -> Option<String> {
-        let is_due = self.shown_at.is_none_or(|at| now - at >= UPDATE_INTERVAL);
+        let is_due = self.shown_at.is_none_or(|at| now - at >= UPDATE_INTERVAL) && !self.has_ended;
         is_due.then(|| {
             self.shown_at = Some(now);
             self.text(now)
@@ -133,5 +140,15 @@ mod tests {
         assert_eq!(progress.update(Instant::ZERO).as_deref(), Some("a 0 B 0 B/s"));
         assert_eq!(progress.update(Instant::ZERO + Duration::from_millis(199)), None);
         assert!(progress.update(Instant::ZERO + Duration::from_millis(200)).is_some());
+    }
+
+    #[test]
+    fn no_update_follows_the_end_of_a_file_until_the_next_file_begins() {
+        let mut progress = Progress::default();
+        progress.begin("a", None, 0, Instant::ZERO);
+        progress.end();
+        assert_eq!(progress.update(Instant::ZERO + Duration::from_secs(1)), None);
+        progress.begin("b", None, 0, Instant::ZERO);
+        assert!(progress.update(Instant::ZERO + Duration::from_secs(1)).is_some());
     }
 }

@@ -20,8 +20,9 @@ impl Report {
         self.notices.push(sentence);
     }
 
-    /// Returns the size, time and rate of the file that is complete.
-    pub(super) fn summary(&self, len: u64, cx: &Cx<'_>) -> String {
+    /// Ends the progress of the file that is complete. Returns its size, time and rate.
+    pub(super) fn summary(&mut self, len: u64, cx: &Cx<'_>) -> String {
+        self.progress.end();
         let (time, bytes) = self.progress.total(cx.now);
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let rate = u128::from(bytes) * 1_000_000_000 / u128::from(nanos.max(1));

@@ -43,9 +43,10 @@ fn each_step_is_charged_beyond_its_round_trips() {
       host name took that long. Check the DNS servers in /etc/resolv.conf, or add the address
       to /etc/hosts.
     slow prompt of the way to the prompt: 670000000 ns, 670000000 ns of 2920000000 ns
-      The remote host's late login prompt costs 670 ms of the 2.92 s of session set-up (23 %):
-      it arrived that much later than one round trip. Check there for a reverse lookup of this
-      host's address that times out.
+      The remote host's late prompt costs 670 ms of the 2.92 s of session set-up (23 %): it
+      arrived that much later than one round trip. Check there for a reverse lookup of this
+      host's address that times out, and for a slow login program or slow scripts of the
+      shell.
     slow login of the way to the prompt: 770000000 ns, 770000000 ns of 2920000000 ns
       The login check on the remote host costs 770 ms of the 2.92 s of session set-up (26 %):
       the response to the credentials arrived that much later than one round trip. Check the
