@@ -29,9 +29,8 @@ pub(crate) const PAGE: ManualPage = ManualPage {
     command: "login",
     examples: &[
         "plumb login mit-multics",
-        "plumb login -p 2323 ann@bbs.example.org",
         "plumb login 'serial:/dev/ttyUSB0?baud=115200'",
-        "plumb login --download-directory ~/Downloads bbs.example.org",
+        "plumb login -p 2323 --download-directory ~/Downloads ann@bbs.example.org",
         "plumb login --via 'tun:plumb0?address=10.0.0.2' 10.0.0.1",
         "PASSWORD=secret plumb login --env PASSWORD --script nightly.txt host",
     ],
