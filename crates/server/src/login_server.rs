@@ -7,8 +7,8 @@ use super::log::Log;
 use super::login_configuration::LoginConfiguration;
 use super::metered::Metered;
 use super::program;
-use super::users::Users;
-use anyhow::{Result, bail};
+use super::users::{self, Users};
+use anyhow::{Context, Result, bail};
 use carrier::meters::MeterRegistry;
 use carrier::{BorrowedContext, EngineContext};
 use net::meter::{Account, Counter};
@@ -153,7 +153,10 @@ fn service(configuration: &LoginConfiguration) -> Result<Service> {
         return Ok(Service::Exec(program_arguments.clone()));
     }
     if let Some(path) = &configuration.users {
-        return Ok(Service::Users(Mutex::new(Arc::new(Users::read(path)?))));
+        let users = Users::read(path)?;
+        users::check_rights(&users, os::user::is_root())
+            .with_context(|| path.display().to_string())?;
+        return Ok(Service::Users(Mutex::new(Arc::new(users))));
     }
     if !os::user::is_root() {
         bail!(

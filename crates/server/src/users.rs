@@ -52,6 +52,21 @@ impl user_file::UserEntry for LoginUserEntry {
     }
 }
 
+/// Checks that the server may switch to the system users of all entries.
+///
+/// # Errors
+///
+/// Returns an error if the server does not run as root and an entry has `runs-as`.
+pub(super) fn check_rights(users: &Users, is_root: bool) -> Result<()> {
+    match users.accounts().find_map(|account| account.runs_as.as_ref()) {
+        Some(name) if !is_root => bail!(
+            "runs-as = {name:?} needs root: start the server as root, or give the user a program with \
+             exec instead"
+        ),
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,5 +86,16 @@ mod tests {
         let parse = |rest: &str| Users::parse(&format!("[a]\npassword = \"{hash}\"\n{rest}\n"));
         assert!(parse("").unwrap_err().to_string().contains("a needs runs-as"));
         assert!(parse("runs-as = \"daemon\"").is_ok());
+    }
+
+    #[test]
+    fn only_root_may_switch_to_another_user() {
+        let hash = user_file::hash(b"x").unwrap();
+        let parse = |rest: &str| Users::parse(&format!("[a]\npassword = \"{hash}\"\n{rest}\n"));
+        let users = parse("runs-as = \"daemon\"").unwrap();
+        assert!(check_rights(&users, true).is_ok());
+        let error = check_rights(&users, false).unwrap_err().to_string();
+        assert!(error.starts_with("runs-as = \"daemon\" needs root"), "{error}");
+        assert!(check_rights(&parse("exec = [\"true\"]").unwrap(), false).is_ok());
     }
 }
