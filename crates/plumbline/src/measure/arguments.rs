@@ -82,7 +82,11 @@ pub(crate) struct Arguments {
     /// and the tools of serial lines.
     #[arg(long, value_name = "command", conflicts_with = "target")]
     exec: Option<ProgramTarget>,
-    /// Measure these programs in turn, --rounds times each, and print them side by side
+    /// Measure these programs, at least two, in turn, --rounds times each, and print them side by
+    /// side
+    ///
+    /// A program that predicts echoes, such as mosh and plumb login, displays a key before the host
+    /// has echoed it. Use plumb login --predict never to compare hosts.
     #[arg(long, value_name = "command", num_args = 2.., conflicts_with_all = ["target", "exec"])]
     pub(super) compare: Vec<ProgramTarget>,
     /// Compare data with a known pattern, and count wrong bits, bytes, blocks and files. The data
