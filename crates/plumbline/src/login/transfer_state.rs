@@ -41,12 +41,12 @@ impl FileTransfers {
         self.transfer.is_some()
     }
 
-    /// Returns when [`Login::run_transfer`] is due.
+    /// Returns when `Login::run_transfer` is due.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.transfer.as_ref().and_then(ModemTransfer::deadline)
     }
 
-    /// Returns whether [`Login::run_transfer`] can send data.
+    /// Returns whether `Login::run_transfer` can send data.
     pub(super) fn has_output(&self) -> bool {
         self.transfer.as_ref().is_some_and(ModemTransfer::has_output)
     }
