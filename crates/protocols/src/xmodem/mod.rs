@@ -14,7 +14,7 @@
 //!    │ ◄─────────────────────────────── ACK │
 //! ```
 //!
-//! [`BlockSender`] and [`BlockReceiver`] transfer one sequence of blocks. XMODEM uses one sequence
+//! `BlockSender` and `BlockReceiver` transfer one sequence of blocks. XMODEM uses one sequence
 //! per transfer; YMODEM (`ymodem`) uses two per file. The protocol has no size, so the last block is
 //! padded with SUB characters that the receiver cannot distinguish from data.
 //!
