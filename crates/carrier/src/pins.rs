@@ -146,11 +146,8 @@ fn pin(line: &str) -> Option<(&str, &str)> {
 }
 
 fn find<'a>(text: &'a str, server: &str) -> Option<&'a str> {
-    text.lines().find_map(|line| {
-        let mut fields = line.split_whitespace();
-        let is_match = fields.next().is_some_and(|field| field.eq_ignore_ascii_case(server));
-        fields.next().filter(|_| is_match)
-    })
+    let mut pins = text.lines().filter_map(pin);
+    pins.find(|(known, _)| known.eq_ignore_ascii_case(server)).map(|(_, fingerprint)| fingerprint)
 }
 
 #[cfg(test)]

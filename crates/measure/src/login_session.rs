@@ -20,7 +20,7 @@ use super::echo::{Echo, Keystroke, Progress};
 use super::long_output::{LongOutputs, SustainedEcho};
 use super::nanoseconds::nanos;
 use super::progress::ProgressLine;
-use super::prompt::{Prompt, Prompts, Wait, ssh_banner};
+use super::prompt::{Prompt, Prompts, Wait};
 use super::screen_output::{
     OutputRequest, OutputSource, ReceivedOutput, SCREENFUL_CELLS, SCREENFUL_COMMAND,
 };
@@ -655,7 +655,8 @@ impl Stream for MeasureSession {
     fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>) {
         let is_first = self.findings.first_data_at.is_none();
         self.findings.first_data_at.get_or_insert(cx.now);
-        if let Some(banner) = ssh_banner(data).filter(|_| is_first && !self.is_program) {
+        let ssh = carrier::ssh_identification(data).filter(|_| is_first && !self.is_program);
+        if let Some(banner) = ssh {
             self.note(&format!("this is an SSH server ({banner}): use --exec 'ssh HOST'"));
             self.findings.is_cut_off = true;
             self.stage = Stage::Over;

@@ -22,12 +22,6 @@ pub(crate) enum Prompt {
 /// Default endings of shell prompts.
 const SHELL_ENDINGS: [&str; 4] = ["$ ", "# ", "% ", "> "];
 
-/// Returns the identification of an SSH server (RFC 4253 §4.2), which sends it first.
-pub(crate) fn ssh_banner(data: &[u8]) -> Option<String> {
-    let line = data.split(|byte| byte.is_ascii_control()).next().unwrap_or_default();
-    line.starts_with(b"SSH-").then(|| String::from_utf8_lossy(line).into_owned())
-}
-
 /// Recognizes prompts by their endings.
 #[derive(Clone, Debug)]
 pub struct Prompts {

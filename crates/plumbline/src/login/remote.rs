@@ -28,10 +28,9 @@ impl Login {
         if !self.protocol.is_telnet() {
             return self.process_session_data(data, cx);
         }
-        if self.status.traffic().bytes_in == data.len() as u64 && data.starts_with(b"SSH-") {
-            let banner = data.split(|byte| byte.is_ascii_control()).next().unwrap_or_default();
-            let banner = records::escape::message(&String::from_utf8_lossy(banner));
-            return self.refuse(format!("this is an SSH server ({banner}): use ssh"));
+        let is_first = self.status.traffic().bytes_in == data.len() as u64;
+        if let Some(identification) = carrier::ssh_identification(data).filter(|_| is_first) {
+            return self.refuse(format!("this is an SSH server ({identification}): use ssh"));
         }
         let mut rest = data;
         while !rest.is_empty() {
