@@ -30,18 +30,25 @@ impl HostTarget {
     /// Returns an error if the host is invalid or no port is known.
     pub fn parse(text: &str, default_port: Option<u16>) -> Result<Self> {
         let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            Some((host, port)) => (host, port.strip_prefix(':').unwrap_or(port)),
+            Some((host, "")) => (host, None),
+            Some((host, port)) => (host, Some(port.strip_prefix(':').unwrap_or(port))),
             // More than one colon without brackets is an IPv6 address.
-            None if text.matches(':').count() > 1 => (text, ""),
-            None => text.split_once(':').unwrap_or((text, "")),
+            None if text.matches(':').count() > 1 => (text, None),
+            None => match text.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (text, None),
+            },
         };
         if host.is_empty() || host.contains(char::is_whitespace) || host.starts_with('-') {
             bail!("invalid host name or address '{}'", text.escape_debug());
         }
         let port = match (port, default_port) {
-            ("", Some(port)) => port,
-            ("", None) => bail!("'{}' has no port: use host:port", text.escape_debug()),
-            (port, _) => parse_port(port)?,
+            (None, Some(port)) => port,
+            (None, None) => bail!("'{}' has no port: use host:port", text.escape_debug()),
+            (Some(""), _) => {
+                bail!("no port after the colon in '{}': use host:port", text.escape_debug())
+            }
+            (Some(port), _) => parse_port(port)?,
         };
         Ok(Self { host: host.to_owned(), port })
     }
@@ -249,6 +256,14 @@ mod tests {
         assert_eq!(read("10.0.0.6:2323"), host_and_port("10.0.0.6", 2323));
         assert_eq!(read("[::1]:7"), host_and_port("::1", 7));
         assert_eq!(read("fe80::1"), host_and_port("fe80::1", 23));
+    }
+
+    #[test]
+    fn an_empty_port_is_rejected_with_its_own_message() {
+        for text in ["host:", "[::1]:"] {
+            let error = HostTarget::parse(text, Some(TELNET_PORT)).unwrap_err().to_string();
+            assert_eq!(error, format!("no port after the colon in '{text}': use host:port"));
+        }
     }
 
     #[test]
