@@ -263,6 +263,7 @@ impl Connector {
                 }
             });
         }
+        self.was_logged_in.store(true, Ordering::Relaxed);
         if is_first_use && !self.is_quiet {
             self.report_new_certificate(&session);
         }
@@ -319,5 +320,64 @@ impl Connector {
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::connector::{ConnectionSettings, FtpCredentials, Interrupt, run};
+    use super::*;
+    use carrier::{AddressFamilies, Route};
+    use protocols::ftp::{Name, Secret};
+    use std::io::ErrorKind;
+    use std::net::TcpListener;
+
+    fn settings(attempts: Option<u32>) -> ConnectionSettings {
+        ConnectionSettings {
+            via: Route::Kernel,
+            families: AddressFamilies::Both,
+            timeout_s: 1,
+            attempts,
+            credentials: FtpCredentials {
+                user: Name::new("anonymous").unwrap(),
+                password: Secret::new("").unwrap(),
+                account: None,
+            },
+            is_active: false,
+            ca: None,
+            is_insecure: false,
+            is_recording: false,
+            is_quiet: true,
+            is_verbose: false,
+            bytes_per_second: None,
+            message: |_| {},
+        }
+    }
+
+    /// Returns the number of connections to a server that sends no greeting.
+    fn connections_without_greeting(attempts: Option<u32>) -> usize {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("ftp://127.0.0.1:{}/", listener.local_addr().unwrap().port());
+        let url = url.parse().unwrap();
+        let result =
+            run(&url, &settings(attempts), None, Interrupt::CancelsCommand, async |connector| {
+                FtpClient::new(&connector).ready().await
+            });
+        assert!(result.unwrap_err().is_missing_greeting());
+        listener.set_nonblocking(true).unwrap();
+        let accepted = std::iter::from_fn(|| match listener.accept() {
+            Ok(connection) => Some(connection),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                None
+            }
+        });
+        accepted.count()
+    }
+
+    #[test]
+    fn a_server_without_a_greeting_is_tried_again_only_if_the_user_gives_the_attempts() {
+        assert_eq!(connections_without_greeting(None), 1);
+        assert_eq!(connections_without_greeting(Some(2)), 2);
     }
 }

@@ -4,7 +4,9 @@
 //! Transient failures are retried: four attempts by default, with delays of one, two and four
 //! seconds. Insufficient storage on the server is retried only if the user gives a number of
 //! attempts. Permanent failures are returned at once. Until a connection has succeeded, a refused
-//! connection counts as permanent: the host or port is wrong, or the server is not running.
+//! connection counts as permanent: the host or port is wrong, or the server is not running. Until a
+//! login has succeeded, a server that sends no greeting counts as permanent, unless the user gives a
+//! number of attempts: the port is probably that of another protocol.
 
 use super::arrival_log::ArrivalLog;
 use super::data_task::TransferProgress;
@@ -161,6 +163,8 @@ pub struct Connector {
     pub(crate) is_active: AtomicBool,
     /// Whether a connection to the server has succeeded.
     pub(crate) was_reached: AtomicBool,
+    /// Whether a login to the server has succeeded.
+    pub(crate) was_logged_in: AtomicBool,
     /// Properties of the server, learned from the sessions.
     pub(crate) quirks: Mutex<ServerQuirks>,
     /// Cancels the operations of all sessions.
@@ -245,6 +249,11 @@ impl Connector {
     /// follows.
     pub(crate) async fn wait_before_retry(&self, attempt: u32, error: &FtpError) -> bool {
         let is_storage_retry = self.retries_full_storage && error.is_insufficient_storage();
+        let is_expected_to_answer =
+            self.retries_full_storage || self.was_logged_in.load(Ordering::Relaxed);
+        if error.is_missing_greeting() && !is_expected_to_answer {
+            return false;
+        }
         if attempt >= self.attempts || !(error.is_transient() || is_storage_retry) {
             return false;
         }
@@ -366,6 +375,7 @@ fn new_connector(
         },
         timeout,
         was_reached: AtomicBool::new(false),
+        was_logged_in: AtomicBool::new(false),
         is_utime_refused: AtomicBool::new(false),
         is_active: AtomicBool::new(connection.is_active),
         quirks: Mutex::default(),

@@ -78,6 +78,12 @@ impl FtpError {
         }
     }
 
+    /// Returns whether the server has sent no greeting in time.
+    pub(crate) fn is_missing_greeting(&self) -> bool {
+        let Self::Step { failure, .. } = self else { return false };
+        matches!((&failure.step, &failure.why), (Step::Greeting, FailureReason::Timeout))
+    }
+
     /// Returns whether the server reports insufficient storage (RFC 959 §4.2.2).
     pub fn is_insufficient_storage(&self) -> bool {
         let Self::Step { failure: Failure { why: FailureReason::Refused(reply), .. }, .. } = self
