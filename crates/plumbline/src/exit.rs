@@ -65,10 +65,23 @@ pub(crate) fn code(result: Result) -> ExitCode {
 
 /// Prints the error of a failed command on stderr, in one sentence.
 pub(crate) fn print_error(error: &anyhow::Error) {
+    print_sentence(&format!("{error:#}"));
+}
+
+/// Prints a sentence on stderr, wrapped at the width of a terminal; elsewhere it is one line.
+pub(crate) fn print_sentence(sentence: &str) {
     use std::io::Write;
+    let text = format!("plumb: {}", records::escape::message(sentence));
+    let columns = os::tty::WindowSize::of(std::io::stderr()).map(|size| size.columns.into());
     // Ignored: stderr may be closed.
-    let sentence = records::escape::message(&format!("{error:#}"));
-    _ = writeln!(std::io::stderr(), "plumb: {sentence}");
+    _ = writeln!(std::io::stderr(), "{}", wrapped(text, columns));
+}
+
+fn wrapped(text: String, columns: Option<usize>) -> String {
+    match columns {
+        Some(columns) if columns > 0 => report::table::wrap(&text, columns).join("\n"),
+        _ => text,
+    }
 }
 
 /// Prints an error of this machine, and returns the failure. If the reader of the standard output has
@@ -97,4 +110,17 @@ pub(crate) fn stdout_columns() -> usize {
         .or_else(columns_variable)
         .unwrap_or(80)
         .clamp(40, 200)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_wrapped_at_words_only_on_a_terminal() {
+        let text = "plumb: 10.0.0.1:99 refuses the connection: check the port".to_owned();
+        let expected = "plumb: 10.0.0.1:99 refuses the\nconnection: check the port";
+        assert_eq!(wrapped(text.clone(), Some(40)), expected);
+        assert_eq!(wrapped(text.clone(), None), text);
+    }
 }

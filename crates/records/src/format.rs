@@ -91,6 +91,19 @@ pub fn size(bytes: u64) -> String {
     format!("{:.decimals$} {name}", value / unit)
 }
 
+/// Returns the rate of a file in bytes per second with three significant digits: `12.3 MB/s`. Rates
+/// of lines are in bit/s, see [`rate`].
+#[must_use]
+pub fn byte_rate(bits_per_s: u64) -> String {
+    format!("{}/s", size(bits_per_s / 8))
+}
+
+/// Returns a count with its noun: `1 key`, `20 keys`.
+#[must_use]
+pub fn counted(value: u64, singular: &str, plural: &str) -> String {
+    format!("{} {}", count(value), if value == 1 { singular } else { plural })
+}
+
 /// Formats a known rate with [`rate`]; returns [`UNKNOWN`] for `None`.
 #[must_use]
 pub fn rate_or_unknown(bits_per_s: Option<u64>) -> String {
@@ -142,6 +155,17 @@ mod tests {
         let expected =
             ["0 bit/s", "999 bit/s", "1.23 kbit/s", "98.8 kbit/s", "123 Mbit/s", "9.87 Gbit/s"];
         assert_eq!(texts, expected);
+    }
+
+    #[test]
+    fn one_of_a_kind_is_singular() {
+        let texts = [0, 1, 2_000].map(|value| counted(value, "try", "tries"));
+        assert_eq!(texts, ["0 tries", "1 try", "2,000 tries"]);
+    }
+
+    #[test]
+    fn a_rate_of_a_file_is_in_bytes_per_second() {
+        assert_eq!([64, 98_765_432].map(byte_rate), ["8 B/s", "12.3 MB/s"]);
     }
 
     #[test]

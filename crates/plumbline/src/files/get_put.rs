@@ -194,18 +194,19 @@ fn run(
     };
     let recorder =
         TransferRecorder::for_client(!common.connection.record_options.no_record, print_message);
-    let progress =
-        Arc::new(Mutex::new(Progress::new(common.connection.quiet || common.connection.json)));
+    let progress = Progress::new(common.connection.quiet || common.connection.json, false);
+    let progress = Arc::new(Mutex::new(progress));
     let display = Arc::clone(&progress);
     let print_options_once = Once::new();
     let is_verbose = common.connection.verbose;
+    let file_name = escaped(url.last_component());
     let outcome = run_transfer(&spec, operation, &recorder, move |stats| {
         if let Some(agreed) = stats.agreed.filter(|_| is_verbose) {
             print_options_once.call_once(|| print_message(&format!("< {}", agreed_text(agreed))));
         }
         let announced = stats.agreed.and_then(|agreed| agreed.transfer_size);
         let mut progress = display.lock().unwrap_or_else(PoisonError::into_inner);
-        progress.show(stats.file_bytes, size.or(announced));
+        progress.show(stats.file_bytes, size.or(announced), |_| file_name.clone());
     });
     progress.lock().unwrap_or_else(PoisonError::into_inner).end();
     let report = outcome.map_err(|error| report_local_error(&error))?;

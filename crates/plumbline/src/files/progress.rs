@@ -1,8 +1,8 @@
 //! Progress of a transfer: a bar if stderr is a terminal, and otherwise a line at intervals.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use records::format::{count, duration};
-use std::io::{IsTerminal, Write};
+use records::format::{byte_rate, duration, size};
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// Interval between two progress lines.
@@ -10,11 +10,16 @@ const LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// Minimum width of a terminal for a bar.
 const BAR_MIN_COLUMNS: u16 = 60;
 
+/// Maximum length of file names in a line.
+const NAMES_MAX: usize = 60;
+
 /// Progress display.
 #[derive(Clone, Debug)]
 pub(super) struct Progress {
     display: Display,
     began: Instant,
+    /// Whether the bar has a line with file names.
+    is_batch: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -25,25 +30,30 @@ enum Display {
 }
 
 impl Progress {
-    /// Creates a display. A display with `is_quiet` shows nothing.
-    pub(super) fn new(is_quiet: bool) -> Self {
+    /// Creates a display. A display with `is_quiet` shows nothing. The bar of several files has a
+    /// line with the names of those in transfer.
+    pub(super) fn new(is_quiet: bool, is_batch: bool) -> Self {
         let began = Instant::now();
         let display = match std::io::stderr().is_terminal() {
             _ if is_quiet => Display::Quiet,
-            true => Display::Bar(bar()),
+            true => Display::Bar(bar(is_batch)),
             false => Display::Lines { next: began + LINE_INTERVAL },
         };
-        Self { display, began }
+        Self { display, began, is_batch }
     }
 
-    /// Displays the number of transferred bytes and, if known, the total size.
-    pub(super) fn show(&mut self, bytes: u64, size: Option<u64>) {
+    /// Displays the number of transferred bytes and, if known, the total size. `names` returns the
+    /// files in transfer as a text of at most so many characters.
+    pub(super) fn show(&mut self, bytes: u64, size: Option<u64>, names: impl Fn(usize) -> String) {
         match &mut self.display {
             Display::Quiet => {}
             Display::Bar(bar) => {
                 if let (None, Some(size)) = (bar.length(), size) {
                     bar.set_length(size);
-                    bar.set_style(style(true));
+                    bar.set_style(style(true, self.is_batch));
+                }
+                if self.is_batch {
+                    bar.set_message(names(columns().saturating_sub(1).into()));
                 }
                 bar.set_position(bytes);
             }
@@ -52,7 +62,7 @@ impl Progress {
                 // Before the first byte, other messages report the state of the connection.
                 if now >= *next && bytes > 0 {
                     *next = now + LINE_INTERVAL;
-                    print_message(&line(bytes, size, now - self.began));
+                    print_message(&line(&names(NAMES_MAX), bytes, size, now - self.began));
                 }
             }
         }
@@ -66,15 +76,19 @@ impl Progress {
     }
 }
 
-fn bar() -> ProgressBar {
+fn bar(is_batch: bool) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    bar.with_style(style(false))
+    bar.with_style(style(false, is_batch))
+}
+
+/// Returns the width of the terminal at stderr.
+fn columns() -> u16 {
+    os::tty::WindowSize::of(std::io::stderr()).map_or(80, |size| size.columns)
 }
 
 /// Returns the style of a bar for the width of the terminal, with or without a known file size.
-fn style(is_size_known: bool) -> ProgressStyle {
-    let columns = os::tty::WindowSize::of(std::io::stderr()).map_or(80, |size| size.columns);
-    let template = match (is_size_known, columns >= BAR_MIN_COLUMNS) {
+fn style(is_size_known: bool, is_batch: bool) -> ProgressStyle {
+    let template = match (is_size_known, columns() >= BAR_MIN_COLUMNS) {
         (true, true) => {
             "{percent:>3}% [{wide_bar}] {decimal_bytes} of {decimal_total_bytes}, \
              {decimal_bytes_per_sec}, {eta} left"
@@ -83,32 +97,32 @@ fn style(is_size_known: bool) -> ProgressStyle {
         (false, true) => "{spinner} {decimal_bytes}, {decimal_bytes_per_sec}, {elapsed}",
         (false, false) => "{spinner} {decimal_bytes}, {decimal_bytes_per_sec}",
     };
-    let style = ProgressStyle::with_template(template);
+    let names = if is_batch { "{msg}\n" } else { "" };
+    let style = ProgressStyle::with_template(&format!("{names}{template}"));
     style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ")
 }
 
-fn line(bytes: u64, size: Option<u64>, elapsed: Duration) -> String {
+fn line(names: &str, bytes: u64, total: Option<u64>, elapsed: Duration) -> String {
     let millis = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).max(1);
     let rate = bytes.saturating_mul(1000) / millis;
-    let total_text = size.map(|size| format!(" of {}", count(size))).unwrap_or_default();
-    let remaining_bytes = size.map(|size| size.saturating_sub(bytes)).filter(|_| rate > 0);
+    let total_text = total.map(|total| format!(" of {}", size(total))).unwrap_or_default();
+    let remaining_bytes = total.map(|total| total.saturating_sub(bytes)).filter(|_| rate > 0);
     let remaining_text = remaining_bytes.map(|bytes| {
         let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));
         format!(", {} left", duration(u64::try_from(nanos).unwrap_or(u64::MAX)))
     });
+    let names = if names.is_empty() { String::new() } else { format!("{names}: ") };
     format!(
-        "{}{total_text} bytes, {} bytes/s{}",
-        count(bytes),
-        count(rate),
+        "{names}{}{total_text}, {}{}",
+        size(bytes),
+        byte_rate(rate.saturating_mul(8)),
         remaining_text.unwrap_or_default()
     )
 }
 
 /// Prints a message to stderr.
 pub(crate) fn print_message(sentence: &str) {
-    // A closed stderr is ignored.
-    let sentence = records::escape::message(sentence);
-    _ = writeln!(std::io::stderr(), "plumb: {sentence}");
+    crate::exit::print_sentence(sentence);
 }
 
 #[cfg(test)]
@@ -117,9 +131,9 @@ mod tests {
 
     #[test]
     fn a_line_has_progress_rate_and_remaining_time() {
-        let text = line(2_000_000, Some(10_000_000), Duration::from_secs(2));
-        assert_eq!(text, "2,000,000 of 10,000,000 bytes, 1,000,000 bytes/s, 8.00 s left");
-        let text = line(2_000, None, Duration::from_secs(2));
-        assert_eq!(text, "2,000 bytes, 1,000 bytes/s");
+        let text = line("a.bin", 2_000_000, Some(10_000_000), Duration::from_secs(2));
+        assert_eq!(text, "a.bin: 2.00 MB of 10.0 MB, 1.00 MB/s, 8.00 s left");
+        let text = line("", 2_000, None, Duration::from_secs(2));
+        assert_eq!(text, "2.00 kB, 1.00 kB/s");
     }
 }

@@ -9,9 +9,9 @@
 //! number of attempts: the port is probably that of another protocol.
 
 use super::arrival_log::ArrivalLog;
-use super::data_task::TransferProgress;
 use super::error::FtpError;
 use super::file_options::FtpOptions;
+use super::transfer_progress::TransferProgress;
 use crate::recorder::TransferRecorder;
 use crate::termination::{TerminationSignals, exit_code};
 use crate::url::{Url, UrlScheme};

@@ -7,6 +7,7 @@
 
 use super::arrival_log::ArrivalLog;
 use super::error::{TransferError, connection_lost, limit_exceeded, local_error, malformed};
+use super::transfer_progress::TransferProgress;
 use crate::ftp_data::{
     BlockingSocket, Canceller, DataConnection, DataSocket, DataStats, DataTlsStream, DataTransfer,
     FileSink, FileSource, PieceSizes, ReceiveBuffer, SplicePipe, Steps, TransferDriver,
@@ -29,7 +30,6 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
@@ -170,53 +170,6 @@ fn check_limit(max_bytes: Option<u64>, before: u64, count: usize) -> Result<(), 
             Err(limit_exceeded(format!("more than the {max_bytes} bytes that the server reports")))
         }
         _ => Ok(()),
-    }
-}
-
-/// Numbers of moved and of expected bytes of all sessions. Clones share the numbers.
-#[derive(Clone, Debug, Default)]
-pub struct TransferProgress {
-    moved_bytes: Arc<AtomicU64>,
-    expected_bytes: Arc<AtomicU64>,
-}
-
-impl TransferProgress {
-    /// Returns the number of bytes moved so far.
-    pub fn moved_bytes(&self) -> u64 {
-        self.moved_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Returns the sum of the known file sizes, or `None` if no size is known.
-    pub fn expected_bytes(&self) -> Option<u64> {
-        Some(self.expected_bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
-    }
-
-    /// Sets the sum of the known file sizes.
-    pub fn expect(&self, bytes: u64) {
-        self.expected_bytes.store(bytes, Ordering::Relaxed);
-    }
-
-    /// Sets both numbers to zero.
-    pub fn restart(&self) {
-        self.moved_bytes.store(0, Ordering::Relaxed);
-        self.expect(0);
-    }
-
-    /// Adds the size of a file.
-    pub(super) fn expect_more(&self, bytes: u64) {
-        self.expected_bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Adds moved bytes.
-    pub(super) fn add(&self, bytes: u64) {
-        self.moved_bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Subtracts the bytes of a failed attempt, because the next attempt may send the same bytes
-    /// again.
-    pub(super) fn subtract(&self, bytes: u64) {
-        let subtract = |total: u64| Some(total.saturating_sub(bytes));
-        _ = self.moved_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, subtract);
     }
 }
 

@@ -47,6 +47,7 @@ pub async fn get(
     if options.skips_existing && download.has_local_file() {
         return Ok(FileOutcome::Kept);
     }
+    let _running = client.connector.shared.progress.begin_file(&download.path);
     match fetch(client, download, options, record).await {
         Err(error) if error.is_refused_command() && download.is_single() => {
             Err(client.explained_refusal(&download.path, error, "use -r to download it").await)

@@ -294,6 +294,7 @@ pub async fn put(
         Ok(RemotePart::Complete) => return Ok(FileOutcome::AlreadyComplete),
         remote_part => remote_part?,
     };
+    let _running = client.connector.shared.progress.begin_file(&upload.path);
     let source = UploadSource { upload, options, file: &file, size };
     let position = send(client, &source, Position::of(remote_part, client), record).await?;
     if position.at > 0 {

@@ -354,7 +354,7 @@ pub(super) async fn run_batch(
     verb: &str,
 ) -> Result<(), FtpError> {
     let began = Instant::now();
-    let display = ProgressDisplay::begin(connector);
+    let display = ProgressDisplay::begin(connector, items.len() > 1);
     let left_out = client.skipped_names;
     let unparsed = unparsed_text(&client.unparsed);
     let single_path = match items.as_slice() {

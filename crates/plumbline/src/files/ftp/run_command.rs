@@ -75,14 +75,16 @@ pub(super) fn report_error(error: &FtpError) -> exit::Failure {
 pub(super) struct ProgressDisplay(tokio::task::JoinHandle<()>);
 
 impl ProgressDisplay {
-    pub(super) fn begin(connector: &Connector) -> Self {
-        let mut progress = Progress::new(connector.is_quiet());
+    /// Starts the display. For a batch of several files, it includes the files in transfer.
+    pub(super) fn begin(connector: &Connector, is_batch: bool) -> Self {
+        let mut progress = Progress::new(connector.is_quiet(), is_batch);
         let transferred = connector.progress().clone();
         Self(tokio::spawn(async move {
             let _clear = ClearOnDrop(progress.clone());
             loop {
                 tokio::time::sleep(PROGRESS_INTERVAL).await;
-                progress.show(transferred.moved_bytes(), transferred.expected_bytes());
+                let names = |width| transferred.files_text(width);
+                progress.show(transferred.moved_bytes(), transferred.expected_bytes(), names);
             }
         }))
     }

@@ -140,7 +140,7 @@ impl ShellState<'_> {
     fn display_progress(&self) -> ProgressDisplay {
         let connector = self.client.connector();
         connector.progress().restart();
-        ProgressDisplay::begin(connector)
+        ProgressDisplay::begin(connector, false)
     }
 
     /// Downloads the files that match a pattern into the local directory `local`. If a single file
