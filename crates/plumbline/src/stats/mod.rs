@@ -25,7 +25,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use transfer::recorder::records_directory;
-use transfer_tables::Prices;
+use transfer_tables::{Prices, Units};
 
 /// Introduction of `plumb stats --help`.
 pub(crate) const ABOUT: &str = "\
@@ -110,7 +110,8 @@ pub(crate) struct Arguments {
     /// Directory of the journal and the store [default: transfers in the state directory]
     #[arg(long, alias = "folder", value_name = "directory", help_heading = heading::RECORDS)]
     directory: Option<PathBuf>,
-    /// List the newest transfers with the columns of RFC 573, as JSON and CSV do
+    /// Print sizes and rates in bits, and list the newest transfers with the columns of RFC 573, as
+    /// JSON and CSV do
     #[arg(long, help_heading = heading::OUTPUT)]
     rfc573: bool,
     /// Write the tables as JSON, in bits, seconds and nanoseconds
@@ -126,6 +127,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "file", help_heading = heading::OUTPUT,
           conflicts_with_all = ["json", "csv", "tables", "xferlog"])]
     export: Option<PathBuf>,
+    /// Replace an existing file of --export
+    #[arg(long, requires = "export", help_heading = heading::OUTPUT)]
+    force: bool,
 }
 
 /// Runs the command.
@@ -164,6 +168,10 @@ fn try_run(arguments: &Arguments, directory: &Path, now_unix_ns: u64) -> Result<
         return Ok(Err(Failure::NothingMeasured));
     }
     if let Some(file) = &arguments.export {
+        if !arguments.force && file.symlink_metadata().is_ok() {
+            print_error(&anyhow!("{} exists (use --force to replace it)", file.display()));
+            return Ok(Err(Failure::WrongArguments));
+        }
         let count = export::parquet(&store, &with_listings, file)
             .with_context(|| format!("cannot write the records to {}", file.display()))?;
         let text = format!("{count} transfers written to {}.\n", file.display());
@@ -313,6 +321,8 @@ fn report(arguments: &Arguments, store: &Store, filter: &Filter, width: usize) -
 }
 
 fn grid(table: ReportTable, arguments: &Arguments, store: &Store, filter: &Filter) -> Result<Grid> {
+    let units = if arguments.rfc573 { Units::BITS } else { Units::BYTES };
+    let is_for_program = arguments.json || arguments.csv;
     let subsets_by = |axes: &[DivisionAxis]| -> Result<Vec<Subset>> {
         let subsets = store.subsets(filter, axes, Source::Fastest)?;
         Ok(subsets.into_iter().flatten().collect())
@@ -324,26 +334,29 @@ fn grid(table: ReportTable, arguments: &Arguments, store: &Store, filter: &Filte
     };
     Ok(match table {
         ReportTable::Summary => {
-            transfer_tables::summary(&selected_subsets()?, listings(store, filter)?.as_ref())
+            transfer_tables::summary(&selected_subsets()?, listings(store, filter)?.as_ref(), units)
         }
         ReportTable::Extremes => {
-            transfer_tables::extremes(&extremes(store, &subsets_by(&[DivisionAxis::All])?)?)
+            transfer_tables::extremes(&extremes(store, &subsets_by(&[DivisionAxis::All])?)?, units)
         }
         ReportTable::List => {
             let last = arguments.last.unwrap_or(DEFAULT_LIST_LEN);
             let count = usize::try_from(last).unwrap_or(usize::MAX);
             let newest = store.newest(filter, count)?;
             // Programs read the columns of RFC 573, which include the path and the outcome.
-            match arguments.rfc573 || arguments.json || arguments.csv {
+            match arguments.rfc573 || is_for_program {
                 true => transfer_tables::rfc573_list(&newest),
                 false => transfer_tables::list(&newest),
             }
         }
         ReportTable::Operations => {
-            transfer_tables::operations(&subsets_by(&[DivisionAxis::Operation])?)
+            transfer_tables::operations(&subsets_by(&[DivisionAxis::Operation])?, units)
         }
-        ReportTable::Sizes => transfer_tables::sizes(&subsets_by(&[DivisionAxis::Size])?),
-        ReportTable::Percentiles => transfer_tables::percentiles(&selected_subsets()?),
+        ReportTable::Sizes => transfer_tables::sizes(&subsets_by(&[DivisionAxis::Size])?, units),
+        ReportTable::Percentiles => match is_for_program {
+            true => transfer_tables::percentiles(&selected_subsets()?),
+            false => transfer_tables::percentiles_by_quantity(&selected_subsets()?, units),
+        },
         ReportTable::Limits => transfer_tables::limits(&selected_subsets()?),
         ReportTable::Cost | ReportTable::All => {
             let cpu_hour = arguments.cpu_hour.unwrap_or(0.0);

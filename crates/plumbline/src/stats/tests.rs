@@ -81,12 +81,12 @@ fn table_ii_of_rfc_573_follows_from_its_transfers() {
     // server receiving      110  19.8           180    7.44           1
     // user receiving         83  22.8           276    7.92           6
     // user sending           49  11.1           225    7.09           4
-    insta::assert_snapshot!(output_of(&of_1973(), "summary", 80));
+    insta::assert_snapshot!(output_of(&of_1973(), "summary --rfc573", 80));
 }
 
 #[test]
 fn the_extremes_are_those_of_rfc_573() {
-    insta::assert_snapshot!(output_of(&of_1973(), "extremes", 100));
+    insta::assert_snapshot!(output_of(&of_1973(), "extremes --rfc573", 100));
 }
 
 #[test]
@@ -210,13 +210,39 @@ fn an_empty_store_and_a_filter_without_matches_have_their_own_exit_code() {
     let run = |line: &str| try_run(&arguments(line), &directory.0, 0).unwrap();
     assert_eq!(run(""), Err(Failure::NothingMeasured));
     assert_eq!(std::fs::read_dir(&directory.0).unwrap().count(), 0, "a query created a store");
+    store_with_journal(&directory);
+    assert_eq!(run("--host nobody"), Err(Failure::NothingMeasured));
+    assert_eq!(run("--csv --host mit-ml"), Ok(()));
+    assert_eq!(run("cost"), Err(Failure::WrongArguments));
+}
+
+#[test]
+fn percentiles_have_one_row_per_quantity() {
+    insta::assert_snapshot!(output_of(&of_today(), "percentiles --by type", 80));
+}
+
+#[test]
+fn an_export_replaces_a_file_only_with_force() {
+    let directory = TestDirectory::new();
+    store_with_journal(&directory);
+    let file = directory.0.join("transfers.parquet");
+    std::fs::write(&file, "mine").unwrap();
+    let run = |force: &str| {
+        let line = format!("--export {} {force}", file.display());
+        try_run(&arguments(&line), &directory.0, 0).unwrap()
+    };
+    assert_eq!(run(""), Err(Failure::WrongArguments));
+    assert_eq!(std::fs::read(&file).unwrap(), b"mine");
+    assert_eq!(run("--force"), Ok(()));
+    assert!(std::fs::read(&file).unwrap().starts_with(b"PAR1"));
+}
+
+/// Writes the transfers of RFC 573 to the journal in `directory`.
+fn store_with_journal(directory: &TestDirectory) {
     let mut journal =
         Journal::open(&directory.0.join("journal"), JournalSettings::default()).unwrap();
     transfers_of_1973().iter().for_each(|transfer| journal.append(transfer));
     journal.flush();
-    assert_eq!(run("--host nobody"), Err(Failure::NothingMeasured));
-    assert_eq!(run("--csv --host mit-ml"), Ok(()));
-    assert_eq!(run("cost"), Err(Failure::WrongArguments));
 }
 
 #[test]

@@ -11,7 +11,10 @@ use records::calendar::Moment;
 use records::histogram::Histogram;
 use records::store::{Key, Subset};
 use records::transfer::{Command, Outcome, Role, Transfer, TransferLimit, Type, derived};
-use report::table::{BITS, COSTS, CPU_TIMES_PER_BIT, Cell, Grid, PRICES, RATES};
+use report::table::{
+    BITS, COSTS, CPU_TIMES_PER_BIT, Cell, FILE_COSTS, FILE_RATES, FILE_SIZES, Grid, NamedUnit,
+    PRICES, RATES,
+};
 
 /// Prices of an hour of CPU time and of a gigabyte.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -20,15 +23,30 @@ pub(super) struct Prices {
     pub(super) gigabyte: f64,
 }
 
+/// Units of sizes, rates and CPU times in text.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Units {
+    sizes: &'static [NamedUnit],
+    rates: &'static [NamedUnit],
+    costs: &'static [NamedUnit],
+}
+
+impl Units {
+    /// Bytes, as in the tools of today.
+    pub(super) const BYTES: Self = Self { sizes: FILE_SIZES, rates: FILE_RATES, costs: FILE_COSTS };
+    /// Bits, as in RFC 573.
+    pub(super) const BITS: Self = Self { sizes: BITS, rates: RATES, costs: COSTS };
+}
+
 /// Returns RFC 573's table II, and below it the directory listings, which are not files.
-pub(super) fn summary(subsets: &[Subset], listings: Option<&Aggregate>) -> Grid {
+pub(super) fn summary(subsets: &[Subset], listings: Option<&Aggregate>, units: Units) -> Grid {
     let mut grid = Grid::new("summary", "Transfers")
         .text("subset", "subset")
         .number("files", "files")
-        .figure("bits", "size", BITS)
-        .figure("bits_per_file", "average file", BITS)
-        .figure("rate_bps", "speed", RATES)
-        .figure("cpu_s_per_bit", "CPU", COSTS);
+        .figure("bits", "size", units.sizes)
+        .figure("bits_per_file", "average", units.sizes)
+        .figure("rate_bps", "rate", units.rates)
+        .figure("cpu_s_per_bit", "CPU", units.costs);
     let labeled_aggregates =
         subsets.iter().map(|Subset { key, aggregate }| (label(key), aggregate));
     for (label, aggregate) in
@@ -94,16 +112,16 @@ fn path_of(transfer: &Transfer) -> Option<&[u8]> {
 /// Returns RFC 573's table III: the `transfers` one by one.
 pub(super) fn rfc573_list(transfers: &[(u64, Transfer)]) -> Grid {
     let mut grid = Grid::new("list", "Newest transfers (RFC 573, table III)")
-        .optional_number("number", "#")
+        .optional_number("number", "number")
         .text("host", "host")
-        .text("command", "comm")
+        .text("command", "command")
         .text("began", "began (UTC)")
         .number("bits", "bits")
         .figure("rate_bps", "speed", RATES)
         .figure("cpu_s_per_bit", "CPU", CPU_TIMES_PER_BIT)
-        .text("type", "T")
-        .number("byte_size", "by")
-        .optional_text("program", "prg")
+        .text("type", "type")
+        .number("byte_size", "byte")
+        .optional_text("program", "role")
         .optional_text("limit", "limit");
     let is_complete = |transfer: &Transfer| transfer.result.outcome == Some(Outcome::Complete);
     let are_complete = transfers.iter().all(|(_, transfer)| is_complete(transfer));
@@ -141,14 +159,14 @@ pub(super) fn rfc573_list(transfers: &[(u64, Transfer)]) -> Grid {
 }
 
 /// Returns RFC 594's table: rate and CPU time of get and send, by byte size and type.
-pub(super) fn operations(subsets: &[Subset]) -> Grid {
+pub(super) fn operations(subsets: &[Subset], units: Units) -> Grid {
     let mut grid = Grid::new("operations", "Get and send (RFC 594)")
         .text("operation", "operation")
         .number("byte_size", "byte size")
         .text("type", "type")
         .number("files", "files")
-        .figure("rate_bps", "bandwidth", RATES)
-        .figure("cpu_s_per_bit", "CPU", COSTS);
+        .figure("rate_bps", "rate", units.rates)
+        .figure("cpu_s_per_bit", "CPU", units.costs);
     for Subset { key, aggregate } in subsets {
         let Key::Operation(is_get, byte_size, representation) = key else { continue };
         grid.row([
@@ -164,13 +182,13 @@ pub(super) fn operations(subsets: &[Subset]) -> Grid {
 }
 
 /// Returns the rate by size, and the position of the knee.
-pub(super) fn sizes(subsets: &[Subset]) -> Grid {
+pub(super) fn sizes(subsets: &[Subset], units: Units) -> Grid {
     let mut grid = Grid::new("sizes", "Rate by size of the file")
         .text("size", "size")
         .number("files", "files")
-        .figure("rate_bps", "speed", RATES)
-        .figure("rate_bps_p50", "median speed", RATES)
-        .figure("cpu_s_per_bit", "CPU", COSTS);
+        .figure("rate_bps", "rate", units.rates)
+        .figure("rate_bps_p50", "median rate", units.rates)
+        .figure("cpu_s_per_bit", "CPU", units.costs);
     for Subset { key, aggregate } in subsets {
         grid.row([
             Cell::Text(label(key)),
@@ -184,7 +202,42 @@ pub(super) fn sizes(subsets: &[Subset]) -> Grid {
     grid
 }
 
-/// Returns the percentiles of times, rates and costs.
+/// Returns the percentiles of times, rates and costs for a reader: one row per quantity.
+pub(super) fn percentiles_by_quantity(subsets: &[Subset], units: Units) -> Grid {
+    let mut grid = Grid::new("percentiles", "Percentiles")
+        .text("subset", "subset")
+        .optional_number("files", "files")
+        .text("quantity", "quantity")
+        .number("p50", "p50")
+        .number("p90", "p90")
+        .number("p99", "p99");
+    for Subset { key, aggregate } in subsets {
+        let figures = |histogram: &Histogram, unit: f64, units| {
+            [50, 90, 99].map(|percent| match histogram.percentile(percent) {
+                Some(value) => Cell::FigureIn(value as f64 * unit, units),
+                None => Cell::Unknown,
+            })
+        };
+        let times =
+            [50, 90, 99].map(|percent| Cell::duration(aggregate.real_ns.percentile(percent)));
+        let quantities = [
+            ("time", times),
+            ("rate", figures(&aggregate.rate_bps, 1.0, units.rates)),
+            ("CPU", figures(&aggregate.cpu_fs_per_bit, 1e-15, units.costs)),
+        ];
+        for (at, (name, cells)) in quantities.into_iter().enumerate() {
+            // The subset is named in the first of its rows.
+            let first = match at {
+                0 => [Cell::Text(label(key)), Cell::Count(aggregate.files)],
+                _ => [Cell::Text(String::new()), Cell::Text(String::new())],
+            };
+            grid.row(first.into_iter().chain([Cell::Text(name.to_owned())]).chain(cells));
+        }
+    }
+    grid
+}
+
+/// Returns the percentiles of times, rates and costs for programs: one row per subset.
 pub(super) fn percentiles(subsets: &[Subset]) -> Grid {
     let mut grid = Grid::new("percentiles", "Percentiles 50, 90 and 99")
         .text("subset", "subset")
@@ -284,32 +337,32 @@ pub(super) fn costs(subsets: &[Subset], prices: Prices) -> Grid {
 }
 
 /// Returns the largest, the smallest, the fastest and the slowest transfer.
-pub(super) fn extremes(found: &[(&'static str, u64, Transfer)]) -> Grid {
+pub(super) fn extremes(found: &[(&'static str, u64, Transfer)], units: Units) -> Grid {
     let mut grid = Grid::new("extremes", "Largest, smallest, fastest, slowest")
         .text("which", "which")
-        .number("number", "#")
         .text("host", "host")
-        .text("command", "comm")
-        .optional_text("program", "program")
-        .text("type", "T")
-        .number("byte_size", "by")
-        .number("bits", "bits")
+        .text("command", "command")
+        .figure("bits", "size", units.sizes)
         .number("real_ns", "time")
-        .figure("rate_bps", "speed", RATES);
+        .figure("rate_bps", "rate", units.rates)
+        .optional_text("program", "program")
+        .optional_text("type", "type")
+        .optional_number("byte_size", "byte size")
+        .optional_number("number", "number");
     for (kind, number, transfer) in found {
         let rate = transfer.bits().zip(transfer.real_ns());
         let rate = rate.and_then(|(bits, ns)| derived::rate_bps(bits, ns));
         grid.row([
             Cell::Text((*kind).to_owned()),
-            Cell::Count(*number),
             Cell::bytes(transfer.remote_host().as_deref()),
             Cell::text(transfer.request.command.map(Command::text)),
+            Cell::figure(transfer.bits().map(|bits| bits as f64)),
+            Cell::duration(transfer.real_ns()),
+            Cell::figure(rate.map(|rate| rate as f64)),
             Cell::text(transfer.program_text()),
             Cell::text(transfer.request.representation.map(Type::text)),
             Cell::count(transfer.request.byte_size),
-            Cell::count(transfer.bits()),
-            Cell::duration(transfer.real_ns()),
-            Cell::figure(rate.map(|rate| rate as f64)),
+            Cell::Count(*number),
         ]);
     }
     let minimum = records::format::duration(MIN_FASTEST_NS);

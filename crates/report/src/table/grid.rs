@@ -18,6 +18,8 @@ pub enum Cell {
     Count(u64),
     /// A figure in the base unit of its column.
     Figure(f64),
+    /// A figure in base units, and its units in text; the largest first.
+    FigureIn(f64, &'static [NamedUnit]),
     /// A duration in ns.
     Duration(u64),
     /// The size of a file, bytes.
@@ -33,13 +35,21 @@ pub enum Cell {
 }
 
 /// Name of a unit, and the size of the unit in base units, such as `("kbit", 1e3)`.
-type NamedUnit = (&'static str, f64);
+pub type NamedUnit = (&'static str, f64);
 
 /// Units of a number of bits. The base unit is the bit.
 pub const BITS: &[NamedUnit] = &[("Gbit", 1e9), ("Mbit", 1e6), ("kbit", 1e3), ("bit", 1.0)];
 /// Units of a rate. The base unit is bit/s.
 pub const RATES: &[NamedUnit] =
     &[("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3), ("bit/s", 1.0)];
+/// Units of the size of a file. The base unit is the bit.
+pub const FILE_SIZES: &[NamedUnit] =
+    &[("TB", 8e12), ("GB", 8e9), ("MB", 8e6), ("kB", 8e3), ("B", 8.0)];
+/// Units of the rate of a file. The base unit is bit/s.
+pub const FILE_RATES: &[NamedUnit] = &[("GB/s", 8e9), ("MB/s", 8e6), ("kB/s", 8e3), ("B/s", 8.0)];
+/// Units of CPU time per byte of a file. The base unit is s/bit.
+pub const FILE_COSTS: &[NamedUnit] =
+    &[("s/MB", 1.0 / 8e6), ("s/GB", 1.0 / 8e9), ("ms/GB", 1e-3 / 8e9)];
 /// Units of CPU time per bit: s/Mbit as in RFC 573, and s/GB for current rates. The base unit is
 /// s/bit.
 pub const COSTS: &[NamedUnit] = &[("s/Mbit", 1e-6), ("s/GB", 1.0 / 8e9)];
@@ -134,23 +144,44 @@ impl Grid {
     /// Returns the table for a terminal of `width` columns, with its title and its notes.
     #[must_use]
     pub fn to_text(&self, width: usize) -> String {
-        let is_visible = |column: &&Column| !column.is_optional || width >= 100;
-        let mut table = Table::new();
-        for column in self.columns.iter().filter(is_visible) {
-            let header = column.header;
-            table = if column.is_text { table.text(header) } else { table.number(header) };
-        }
-        for row in &self.rows {
-            let cells = row.iter().zip(&self.columns);
-            let visible = cells.filter(|(_, column)| is_visible(column));
-            table.row(visible.map(|(cell, column)| cell.to_text(column.units)));
-        }
         if self.rows.is_empty() {
-            return wrap(&format!("{}: none", self.title), width).join("\n") + "\n";
+            let sentence = format!("{}: there are no matching transfers.", self.title);
+            return wrap(&sentence, width).join("\n") + "\n";
+        }
+        let optional = self.columns.iter().filter(|column| column.is_optional).count();
+        // The first table whose headings need one line each, with as many columns as possible.
+        let mut table = self.table(optional);
+        for kept in (0..optional).rev() {
+            if table.natural_width() <= width {
+                break;
+            }
+            table = self.table(kept);
         }
         let paragraph = |sentence: &String| wrap(sentence, width).join("\n") + "\n";
         let notes: String = self.notes.iter().map(paragraph).collect();
         paragraph(&self.title) + &table.render(width) + &notes
+    }
+
+    /// Returns the table with the first `kept` of its optional columns.
+    fn table(&self, kept: usize) -> Table {
+        let mut left = kept;
+        let mut is_visible = |column: &Column| {
+            let is_visible = !column.is_optional || left > 0;
+            left = left.saturating_sub(usize::from(column.is_optional));
+            is_visible
+        };
+        let visible: Vec<bool> = self.columns.iter().map(&mut is_visible).collect();
+        let mut table = Table::new();
+        for (column, _) in self.columns.iter().zip(&visible).filter(|(_, visible)| **visible) {
+            let header = column.header;
+            table = if column.is_text { table.text(header) } else { table.number(header) };
+        }
+        for row in &self.rows {
+            let cells = row.iter().zip(&self.columns).zip(&visible);
+            let cells = cells.filter(|(_, visible)| **visible);
+            table.row(cells.map(|((cell, column), _)| cell.to_text(column.units)));
+        }
+        table
     }
 
     /// Returns the rows as objects.
@@ -218,11 +249,8 @@ impl Cell {
         match self {
             Self::Text(text) => text.clone(),
             Self::Count(count) => format::count(*count),
-            Self::Figure(figure) => {
-                let unit = units.iter().find(|(_, size)| *figure >= *size).or(units.last());
-                let (name, size) = unit.copied().unwrap_or(("", 1.0));
-                format!("{} {name}", format_significant(figure / size)).trim_end().to_owned()
-            }
+            Self::Figure(figure) => figure_text(*figure, units),
+            Self::FigureIn(figure, units) => figure_text(*figure, units),
             Self::Size(bytes) => format::size(*bytes),
             Self::ByteRate(bytes) => format!("{}/s", format::size(*bytes)),
             Self::Duration(ns) => format::duration(*ns),
@@ -240,7 +268,7 @@ impl Cell {
         match self {
             Self::Text(text) => json!(text),
             Self::Count(count) | Self::Share(count, _) => json!(count),
-            Self::Figure(figure) => json!(figure),
+            Self::Figure(figure) | Self::FigureIn(figure, _) => json!(figure),
             Self::Duration(ns) => json!(ns),
             Self::Size(bytes) | Self::ByteRate(bytes) => json!(bytes),
             Self::Moment(unix_ns) => json!(Moment::of(*unix_ns).rfc_3339()),
@@ -268,6 +296,17 @@ impl Cell {
 
 fn quoted(text: &str) -> String {
     format!("\"{}\"", escape::terminal(text).replace('"', "\"\""))
+}
+
+/// Returns a figure with the largest unit in which it is at least 1.
+fn figure_text(figure: f64, units: &[NamedUnit]) -> String {
+    let unit = units.iter().find(|(_, size)| figure >= *size).or(units.last());
+    let (name, size) = unit.copied().unwrap_or(("", 1.0));
+    // A small file has a whole number of bytes.
+    if name == "B" && (figure / size).fract() == 0.0 {
+        return format!("{:.0} B", figure / size);
+    }
+    format!("{} {name}", format_significant(figure / size)).trim_end().to_owned()
 }
 
 /// Returns a figure with three significant digits and separated thousands.
@@ -311,7 +350,31 @@ mod tests {
 
     #[test]
     fn an_empty_table_is_one_line() {
-        assert_eq!(grid(&[]).to_text(80), "Rates: none\n");
+        assert_eq!(grid(&[]).to_text(80), "Rates: there are no matching transfers.\n");
+    }
+
+    #[test]
+    fn optional_columns_are_omitted_before_a_heading_is_wrapped() {
+        let mut grid = Grid::new("x", "Title")
+            .text("file", "file name")
+            .optional_text("user", "user name")
+            .optional_number("number", "number of files");
+        grid.row([Cell::Text("a".into()), Cell::Text("b".into()), Cell::Count(1)]);
+        let headings = |width| grid.to_text(width).lines().nth(1).unwrap_or_default().to_owned();
+        assert_eq!(headings(80), "file name  user name  number of files");
+        assert_eq!(headings(36), "file name  user name");
+        assert_eq!(headings(18), "file name");
+        assert_eq!(grid.to_json()["rows"][0]["number"], 1);
+    }
+
+    #[test]
+    fn sizes_and_rates_of_files_are_in_bytes() {
+        let mut grid = Grid::new("x", "Title")
+            .figure("bits", "size", FILE_SIZES)
+            .figure("rate_bps", "rate", FILE_RATES)
+            .figure("cost", "CPU", FILE_COSTS);
+        grid.row([Cell::Figure(80.0), Cell::Figure(9.9e6), Cell::Figure(2.5 / 8e9)]);
+        assert_eq!(grid.to_text(80).lines().last(), Some("10 B  1.24 MB/s  2.50 s/GB"));
     }
 
     #[test]

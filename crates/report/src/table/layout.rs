@@ -70,6 +70,21 @@ impl Table {
         &self.rows
     }
 
+    /// Returns the width of the table without wrapped headers and cells.
+    #[must_use]
+    pub(crate) fn natural_width(&self) -> usize {
+        let cell_width = |at: usize| {
+            self.rows
+                .iter()
+                .filter_map(move |row| row.get(at))
+                .map(|cell| count(&escape::terminal(cell)))
+        };
+        let widths = self.columns.iter().enumerate().map(|(at, (header, _))| {
+            cell_width(at).max().unwrap_or(0).max(count(&escape::terminal(header)))
+        });
+        total(&widths.collect::<Vec<_>>())
+    }
+
     /// Returns the table as lines of at most `width` columns (40 or more), each
     /// terminated.
     #[must_use]

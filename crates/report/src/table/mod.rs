@@ -8,5 +8,8 @@ mod layout;
 
 pub(crate) use layout::MIN_WIDTH;
 
-pub use grid::{BITS, COSTS, CPU_TIMES_PER_BIT, Cell, Grid, PRICES, RATES};
+pub use grid::{
+    BITS, COSTS, CPU_TIMES_PER_BIT, Cell, FILE_COSTS, FILE_RATES, FILE_SIZES, Grid, NamedUnit,
+    PRICES, RATES,
+};
 pub use layout::{Align, Table, wrap};
