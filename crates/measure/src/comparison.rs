@@ -8,6 +8,7 @@ use super::series::failure;
 use super::target::{LoginTarget, ProgramTarget};
 use anyhow::Result;
 use records::Measurement;
+use records::assessment::Assessment;
 use records::comparison::ComparedProgram;
 
 /// Measures `programs` in turn, `rounds` times each, or until an interrupt. A program that failed
@@ -31,8 +32,10 @@ pub fn compare(
                 break;
             }
             match (Logins { target, options, interrupts }).measure()? {
-                Ok(results) => {
+                Ok(mut results) => {
                     *reason = failure(&results);
+                    results.record.failure.clone_from(reason);
+                    results.record.assessment = Some(Assessment::of(&results.record));
                     records.push(results.record);
                 }
                 Err(failed) => *reason = Some(failed.reason),

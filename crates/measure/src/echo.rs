@@ -7,10 +7,12 @@
 //! time to time.
 
 use super::console::{MeasureConsole, WaitTimes};
+use super::session_parameters::SessionParameters;
 use super::timestamps::{Rates, SpentTime, Stamp};
 use net::Cx;
 use net::meter::Account;
 use net::time::{Duration, Instant};
+use records::verdict;
 
 const CHARACTER: u8 = b'x';
 const DELETE: u8 = 0x7f;
@@ -109,6 +111,11 @@ pub(crate) enum Progress {
 pub(crate) struct Echo {
     wanted_keystrokes: usize,
     timeout: Duration,
+    started_at: Instant,
+    /// Time after which no further key is typed, if there are enough echoes for a verdict.
+    reduced_after: Option<Duration>,
+    /// Whether fewer echoes were measured than requested, because they took too long.
+    pub(crate) is_reduced: bool,
     state: State,
     eraser: Eraser,
     /// Cursor position of the empty line.
@@ -127,12 +134,15 @@ pub(crate) struct Echo {
 }
 
 impl Echo {
-    /// Starts a sequence of `wanted_keystrokes` echo measurements, each with the time limit
-    /// `timeout`.
-    pub(crate) fn new(wanted_keystrokes: usize, timeout: Duration, now: Instant) -> Self {
+    /// Starts a sequence of echo measurements.
+    pub(crate) fn new(parameters: &SessionParameters, now: Instant) -> Self {
+        let wanted_keystrokes = parameters.keys;
         Self {
             wanted_keystrokes,
-            timeout,
+            timeout: parameters.timeout,
+            started_at: now,
+            reduced_after: parameters.echo_time,
+            is_reduced: false,
             state: State::Pausing { until: now + KEY_PAUSE },
             eraser: Eraser::Delete,
             line_start: None,
@@ -153,6 +163,28 @@ impl Echo {
             Eraser::KillLine => Some(vec![KILL_LINE]),
             Eraser::Nothing => None,
         }
+    }
+
+    /// Returns the expected time until the last echo; `None` before the first one.
+    pub(crate) fn remaining(&self, now: Instant) -> Option<Duration> {
+        let done = u32::try_from(self.keystrokes.len()).unwrap_or(u32::MAX);
+        let elapsed = now - self.started_at;
+        let per_key = elapsed.checked_div(done)?;
+        let rest_until = |count: usize| {
+            let missing = count.saturating_sub(self.keystrokes.len());
+            per_key.saturating_mul(u32::try_from(missing).unwrap_or(u32::MAX))
+        };
+        let all = rest_until(self.wanted_keystrokes);
+        let reduced = self
+            .reduced_after
+            .map(|limit| limit.saturating_sub(elapsed).max(rest_until(min_samples())));
+        Some(all.min(reduced.unwrap_or(all)))
+    }
+
+    /// Returns whether enough echoes were measured for a slow path.
+    fn is_reducible(&self, now: Instant) -> bool {
+        let is_late = self.reduced_after.is_some_and(|limit| now - self.started_at >= limit);
+        is_late && self.keystrokes.len() >= min_samples()
     }
 
     /// Returns whether the echo of a key is outstanding, so that no other work should take time.
@@ -187,7 +219,9 @@ impl Echo {
     }
 
     fn type_next_key(&mut self, console: &mut MeasureConsole, cx: &mut Cx<'_>) -> Option<Progress> {
-        let has_all_keystrokes = self.keystrokes.len() >= self.wanted_keystrokes;
+        self.is_reduced |=
+            self.keystrokes.len() < self.wanted_keystrokes && self.is_reducible(cx.now);
+        let has_all_keystrokes = self.keystrokes.len() >= self.wanted_keystrokes || self.is_reduced;
         let is_line_full = match self.eraser {
             Eraser::Delete | Eraser::Backspace => false,
             Eraser::KillLine => {
@@ -344,4 +378,9 @@ impl Echo {
     fn pause(&mut self, cx: &Cx<'_>) {
         self.state = State::Pausing { until: cx.now + KEY_PAUSE };
     }
+}
+
+/// Returns the minimum number of echoes for a verdict.
+fn min_samples() -> usize {
+    usize::try_from(verdict::MIN_SAMPLES).unwrap_or(usize::MAX)
 }

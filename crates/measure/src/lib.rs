@@ -18,6 +18,7 @@
 
 mod circumstances;
 mod command_response;
+mod command_text;
 mod comparison;
 mod concurrent_echo;
 mod console;
@@ -46,20 +47,23 @@ mod running;
 mod schedule;
 mod screen_output;
 mod series;
+mod session_parameters;
 mod short_output;
 mod target;
 mod timestamps;
 mod transfers;
 
 pub use circumstances::{Carrier, Circumstances};
+pub use command_text::command_text;
 pub use comparison::compare;
 pub use interrupt::{Interrupter, Interrupts};
-pub use login_session::{Login, MeasureSession, SessionParameters, SessionResults};
+pub use login_session::{MeasureSession, SessionResults};
 pub use measure_options::{FileOptions, LoginOptions, MeasureOptions};
 pub use outcome::{FailureKind, TryFailure, TryResults};
 pub use progress::ProgressLine;
 pub use prompt::Prompts;
-pub use record::{MedianKeystroke, measurement, median_keystroke};
+pub use record::{measurement, median_keystroke};
 pub use schedule::{FOLLOW_INTERVAL, TRIES_MAX, duration, large_size, schedule, size};
 pub use series::{Schedule, Series, SeriesResult};
+pub use session_parameters::{Login, SessionParameters};
 pub use target::{LoginTarget, MeasureTarget, ProgramTarget, SerialTarget};

@@ -3,8 +3,8 @@
 use super::circumstances::{Carrier, Circumstances};
 use super::console::{COLUMNS, ROWS};
 use super::interrupt::Interrupts;
-use super::login_session::{MeasureSession, SessionParameters, SessionResults};
-use super::measure_options::MeasureOptions;
+use super::login_session::{MeasureSession, SessionResults};
+use super::measure_options::{DEFAULT_KEYS, MeasureOptions};
 use super::outcome::{FailureKind, TryFailure, TryResults, Usable};
 use super::probe_login::{
     LoginProbe, ProbeParameters, ProbeResult, silence_reason, unusable_reason,
@@ -12,6 +12,7 @@ use super::probe_login::{
 use super::progress::ProgressLine;
 use super::prompt::Prompts;
 use super::record::{measurement, median_keystroke};
+use super::session_parameters::SessionParameters;
 use super::target::{LoginTarget, ProgramTarget};
 use anyhow::Result;
 use carrier::{
@@ -20,6 +21,7 @@ use carrier::{
 use net::time::{Duration, Instant};
 use os::clock::Calibration;
 use os::tty::WindowSize;
+use records::assessment::{self, Assessment};
 use records::measures::AttemptOutcome;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -32,6 +34,8 @@ pub(super) struct Logins<'a> {
     pub(super) interrupts: &'a Interrupts,
 }
 
+/// Maximum time of the echoes, if the user does not specify the number of keys.
+const ECHO_TIME_MAX: Duration = Duration::from_secs(30);
 /// Number of keys whose echo is measured in each try after the first one.
 const PROBE_KEYS: usize = 10;
 
@@ -103,7 +107,7 @@ impl Logins<'_> {
         };
         circumstances.check_line_rate(&findings);
         let accuracy = match self.options.compares_pattern && !self.interrupts.is_interrupted() {
-            true => self.run_probe(self.probe_parameters(self.options.login.keys.into()))?.ok(),
+            true => self.run_probe(self.probe_parameters(self.keys()))?.ok(),
             false => None,
         };
         Ok(Ok(results_of_try(
@@ -120,7 +124,8 @@ impl Logins<'_> {
     /// Returns the errors of [`Logins::measure`].
     pub(super) fn probe_availability(&self) -> Result<Result<Usable, TryFailure>> {
         let calibration = Calibration::start();
-        let plan = SessionParameters { keys: PROBE_KEYS, login: None, ..self.plan() };
+        let plan =
+            SessionParameters { keys: PROBE_KEYS, echo_time: None, login: None, ..self.plan() };
         let session = self.session(plan, None)?.until_echo();
         let mut context = EngineContext::new(true)?;
         let ended = match self.run_session(session, &mut context)? {
@@ -154,6 +159,8 @@ impl Logins<'_> {
             response_ns,
             echo_p50_ns: results.record.echo.as_ref().map(|echo| echo.p50_ns),
             retransmissions: tcp.and_then(|tcp| tcp.retransmissions),
+            grade: Assessment::of(&results.record).grade,
+            parts: assessment::echo_parts(&results.record),
         }))
     }
 
@@ -291,13 +298,20 @@ impl Logins<'_> {
         self.options.timeout
     }
 
+    /// Returns the number of keys whose echo is measured.
+    fn keys(&self) -> u64 {
+        self.options.login.keys.unwrap_or(DEFAULT_KEYS).into()
+    }
+
     fn prompts(&self) -> Prompts {
         self.options.login.prompts.clone()
     }
 
     fn plan(&self) -> SessionParameters {
+        let echo_time = self.options.login.keys.is_none().then_some(ECHO_TIME_MAX);
         SessionParameters {
-            keys: usize::try_from(self.options.login.keys).unwrap_or(usize::MAX),
+            keys: usize::try_from(self.keys()).unwrap_or(usize::MAX),
+            echo_time,
             login: self.options.login.credentials.clone(),
             prompts: self.prompts(),
             command: self.options.login.command.clone(),

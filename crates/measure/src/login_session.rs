@@ -20,10 +20,11 @@ use super::echo::{Echo, Keystroke, Progress};
 use super::long_output::{LongOutputs, SustainedEcho};
 use super::nanoseconds::nanos;
 use super::progress::ProgressLine;
-use super::prompt::{Prompt, Prompts, Wait};
+use super::prompt::{Prompt, Wait};
 use super::screen_output::{
     OutputRequest, OutputSource, ReceivedOutput, SCREENFUL_CELLS, SCREENFUL_COMMAND,
 };
+use super::session_parameters::{Login, SessionParameters};
 use super::short_output::ShortOutputs;
 use super::timestamps::SpentTime;
 use anyhow::Result;
@@ -39,36 +40,6 @@ use std::os::unix::net::UnixStream;
 /// Initial silence on a serial line after which keys are typed: the prompt may have been printed
 /// before the session started.
 const SERIAL_LINE_SILENCE: Duration = Duration::from_secs(1);
-
-/// Parameters of the session.
-#[derive(Clone)]
-pub struct SessionParameters {
-    /// Number of echoes to measure.
-    pub keys: usize,
-    /// Credentials for a login prompt.
-    pub login: Option<Login>,
-    /// Endings of a shell's prompt.
-    pub prompts: Prompts,
-    /// User-defined command for the screenful, instead of the default one.
-    pub command: Option<String>,
-    /// Commands whose output is requested before the measurement.
-    pub initial_commands: Vec<String>,
-    /// Timeout for expected data.
-    pub timeout: Duration,
-    /// Reads the CPU time of this process.
-    pub cpu_time: fn() -> Duration,
-    /// Reads the time that the threads of this process have waited for a CPU.
-    pub run_queue_wait: fn() -> Option<Duration>,
-}
-
-/// User name and password.
-#[derive(Clone)]
-pub struct Login {
-    /// User name.
-    pub user: String,
-    /// Password, if there is one.
-    pub password: Option<String>,
-}
 
 /// Results of the session.
 #[derive(Debug, Default)]
@@ -88,6 +59,8 @@ pub struct SessionResults {
     pub initial_commands: Vec<(String, Vec<u8>)>,
     /// Timed keystrokes with their echoes.
     pub(crate) keystrokes: Vec<Keystroke>,
+    /// Number of keys that were to be typed, if it was reduced because the path is slow.
+    pub(crate) reduced_from: Option<usize>,
     /// Echo times of the keys that erased the timed characters.
     pub(crate) erasures: Vec<Duration>,
     /// Intervals between two consecutive stamps: the overhead of the measurement.
@@ -406,7 +379,7 @@ impl MeasureSession {
     }
 
     fn begin_echo(&mut self, cx: &mut Cx<'_>) {
-        let echo = Echo::new(self.plan.keys, self.plan.timeout, cx.now);
+        let echo = Echo::new(&self.plan, cx.now);
         let cpu_before = (self.plan.cpu_time)();
         // During a login the remote host also waits for this process, so every wait for a CPU
         // counts, even without unread data.
@@ -425,6 +398,7 @@ impl MeasureSession {
         match erasers {
             Some(erasers) => {
                 self.wants_status = true;
+                self.progress.announce("echo of steady typing");
                 self.stage = Stage::PacedKeys(PacedKeys::begin(erasers, &mut self.console, cx));
             }
             None => self.begin_short_outputs(cx),
@@ -437,6 +411,7 @@ impl MeasureSession {
         let cpu = (self.plan.cpu_time)().saturating_sub(*cpu_before);
         let typed_keys = u32::try_from(echo.typed_keys).unwrap_or(u32::MAX);
         self.findings.cpu_per_key = cpu.checked_div(typed_keys);
+        self.findings.reduced_from = echo.is_reduced.then_some(self.plan.keys);
         self.findings.keystrokes = std::mem::take(&mut echo.keystrokes);
         self.findings.erasures = std::mem::take(&mut echo.erasures);
         self.findings.stamp_overheads = std::mem::take(&mut echo.stamp_overheads);
@@ -448,7 +423,7 @@ impl MeasureSession {
         if !self.is_in_shell || self.plan.command.is_some() || self.is_program {
             return self.begin_screenful(cx);
         }
-        self.progress.show("short outputs");
+        self.progress.announce("short outputs");
         let short_outputs = ShortOutputs::begin(self.plan.timeout, &mut self.console, cx);
         self.stage = Stage::ShortOutputs(short_outputs);
     }
@@ -466,7 +441,7 @@ impl MeasureSession {
             return self.end();
         }
         self.wants_status = true;
-        self.progress.show("screenful");
+        self.progress.announce("screenful");
         let source = match (self.is_in_shell, self.plan.command.clone()) {
             // A program such as mosh draws only the cells that change.
             (true, None) => OutputSource::Command {
@@ -560,6 +535,7 @@ impl MeasureSession {
             return self.end();
         }
         self.findings.screenful_delayed_ack = Some(received);
+        self.progress.announce("short answers");
         self.stage = Stage::CommandResponses(CommandResponses::begin(
             self.plan.timeout,
             &mut self.console,
@@ -583,7 +559,7 @@ impl MeasureSession {
         {
             Some(load) => {
                 self.wants_status = true;
-                self.progress.show("echo during other output");
+                self.progress.announce("echo during other output");
                 self.stage = Stage::KeysUnderLoad(Box::new(load));
             }
             None => self.end(),
@@ -599,6 +575,7 @@ impl MeasureSession {
         match long_outputs.filter(|_| is_complete) {
             Some(long_outputs) => {
                 self.wants_status = true;
+                self.progress.announce("echo during longer output");
                 self.stage = Stage::LongOutputs(Box::new(long_outputs));
             }
             None => self.end(),
@@ -648,7 +625,7 @@ impl Stream for MeasureSession {
         self.console.start(cx);
         let timeout = self.greeting_timeout.min(self.plan.timeout);
         self.stage = Stage::FirstPrompt(Wait::new(cx.now, timeout));
-        self.progress.show("waiting for a prompt");
+        self.progress.show(&format!("waiting for a prompt, up to {} s", timeout.as_secs()));
         self.poll(cx);
     }
 
@@ -723,11 +700,11 @@ impl StreamSession for MeasureSession {
         Ok(())
     }
 
-    fn flush(&mut self, _cx: &mut Cx<'_>) -> Result<()> {
+    fn flush(&mut self, cx: &mut Cx<'_>) -> Result<()> {
         if !self.is_timing() {
             if let Stage::Echo { echo, .. } = &self.stage {
                 let done = echo.keystrokes.len();
-                self.progress.show_count("echo", done, self.plan.keys);
+                self.progress.show_count("echo", [done, self.plan.keys], echo.remaining(cx.now));
             }
             self.progress.paint();
         }

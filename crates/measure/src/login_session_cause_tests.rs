@@ -6,10 +6,11 @@
 //! that cannot be injected into a login or that need TLS.
 
 use super::circumstances::{Carrier, Circumstances};
-use super::login_session::{Login, MeasureSession, SessionParameters};
+use super::login_session::MeasureSession;
 use super::progress::ProgressLine;
 use super::prompt::Prompts;
 use super::record::measurement;
+use super::session_parameters::{Login, SessionParameters};
 use carrier::{CarrierStatus, Outcome, Route, StreamSession};
 use impaired_path::{ImpairedPath, PathSettings};
 use net::Cx;
@@ -258,6 +259,7 @@ impl Scenario {
         let login = Login { user: "guest".to_owned(), password: None };
         let plan = SessionParameters {
             keys: 60,
+            echo_time: None,
             login: Some(login),
             prompts: Prompts::default(),
             command: None,

@@ -1,10 +1,11 @@
 //! Tests of the session against remote hosts that answer in virtual time.
 
 use super::circumstances::{Carrier, Circumstances};
-use super::login_session::{Login, MeasureSession, SessionParameters, SessionResults};
+use super::login_session::{MeasureSession, SessionResults};
 use super::progress::ProgressLine;
 use super::prompt::{Prompt, Prompts};
 use super::record::measurement;
+use super::session_parameters::{Login, SessionParameters};
 use super::target::SerialTarget;
 use super::timestamps::SpentTime;
 use carrier::{CarrierStatus, Outcome, Route, StreamSession};
@@ -127,6 +128,7 @@ impl RemoteShell {
 fn plan(keys: usize) -> SessionParameters {
     SessionParameters {
         keys,
+        echo_time: None,
         login: None,
         prompts: Prompts::default(),
         command: None,

@@ -1,7 +1,7 @@
 //! Options of a measurement: the target, its connection, and the extent of the measurement.
 
-use super::login_session::Login;
 use super::prompt::Prompts;
+use super::session_parameters::Login;
 use super::target::MeasureTarget;
 use anyhow::Result;
 use carrier::{AddressFamilies, Route};
@@ -9,6 +9,9 @@ use net::time::Duration;
 use std::path::PathBuf;
 use transfer::ftp::FtpCredentials;
 use transfer::url::Url;
+
+/// Default number of keys whose echo is measured.
+pub(super) const DEFAULT_KEYS: u32 = 200;
 
 /// Options of a measurement.
 pub struct MeasureOptions {
@@ -44,8 +47,8 @@ pub struct LoginOptions {
     pub prompts: Prompts,
     /// Command that prints the screenful, instead of the default one.
     pub command: Option<String>,
-    /// Number of keys whose echo is measured.
-    pub keys: u32,
+    /// Number of keys whose echo is measured; `None` selects 200, or fewer on a slow path.
+    pub keys: Option<u32>,
 }
 
 /// Options of measured files.

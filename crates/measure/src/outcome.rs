@@ -1,9 +1,10 @@
 //! Outcome of a try at a target.
 
-use super::record::MedianKeystroke;
 use carrier::NoAddress;
 use records::Measurement;
 use records::accuracy::Accuracy;
+use records::assessment::{Grade, LocationTime};
+use records::keystroke::MedianKeystroke;
 use records::measures::AttemptOutcome;
 use transfer::FailureClass;
 use transfer::ftp::probe::{FailureStage, ProbeError};
@@ -29,7 +30,7 @@ pub struct TryResults {
 }
 
 /// Result of a try that only determines whether the target is usable.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Usable {
     /// Time until the target was usable, ns.
     pub(super) response_ns: u64,
@@ -37,12 +38,22 @@ pub(super) struct Usable {
     pub(super) echo_p50_ns: Option<u64>,
     /// Number of retransmitted TCP segments.
     pub(super) retransmissions: Option<u64>,
+    /// Grade of the values that the try has measured.
+    pub(super) grade: Grade,
+    /// The echo, split by location. Empty if unknown.
+    pub(super) parts: Vec<LocationTime>,
 }
 
 impl Usable {
     /// Creates the result for a target without an echo.
     pub(super) const fn without_echo(response_ns: u64) -> Self {
-        Self { response_ns, echo_p50_ns: None, retransmissions: None }
+        Self {
+            response_ns,
+            echo_p50_ns: None,
+            retransmissions: None,
+            grade: Grade::Ok,
+            parts: Vec::new(),
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Progress of a measurement, as one line of text.
 
+use net::time::Duration;
+
 /// The progress line. Its text is set during the measurement and displayed later, so that the
 /// output does not disturb the measurement.
 #[derive(Debug, Default)]
@@ -8,8 +10,14 @@ pub struct ProgressLine {
     display: Option<fn(&str)>,
     text: String,
     painted_text: String,
+    /// Remaining time when the latest count was displayed.
+    shown_remaining: Option<Duration>,
 }
 
+/// A remaining time is displayed from this time on.
+const REMAINING_MIN: Duration = Duration::from_secs(2);
+/// A count is also displayed when the remaining time has decreased by this time.
+const REMAINING_STEP: Duration = Duration::from_secs(1);
 /// A count is displayed at each multiple of this number.
 const COUNT_STEP: usize = 20;
 
@@ -27,11 +35,32 @@ impl ProgressLine {
         }
     }
 
-    /// Sets the text to a count, if `done` is a multiple of [`COUNT_STEP`].
-    pub(crate) fn show_count(&mut self, what: &str, done: usize, all: usize) {
-        if self.display.is_some() && done.is_multiple_of(COUNT_STEP) {
-            self.text = format!("{what} {done} of {all}");
+    /// Displays a text at once. A timed part of a measurement must not be in progress.
+    pub(crate) fn announce(&mut self, text: &str) {
+        self.show(text);
+        self.paint();
+    }
+
+    /// Sets the text to a count with the `remaining` time, if `done` is a multiple of
+    /// [`COUNT_STEP`] or the remaining time has decreased.
+    pub(crate) fn show_count(
+        &mut self,
+        what: &str,
+        [done, all]: [usize; 2],
+        remaining: Option<Duration>,
+    ) {
+        let is_later = match (self.shown_remaining, remaining) {
+            (Some(shown), Some(now)) => now + REMAINING_STEP <= shown,
+            (None, Some(_)) => true,
+            (_, None) => false,
+        };
+        if self.display.is_none() || !(done.is_multiple_of(COUNT_STEP) || is_later) {
+            return;
         }
+        self.shown_remaining = remaining;
+        let left = remaining.filter(|left| *left >= REMAINING_MIN);
+        let left = left.map_or_else(String::new, |left| format!(", about {} left", rounded(left)));
+        self.text = format!("{what} {done} of {all}{left}");
     }
 
     /// Displays the text if it has changed.
@@ -55,6 +84,15 @@ impl ProgressLine {
         if let Some(display) = self.display {
             display(&self.painted_text);
         }
+    }
+}
+
+/// Returns a time in whole seconds.
+fn rounded(time: Duration) -> String {
+    let seconds = time.as_millis().div_ceil(1_000);
+    match (seconds / 60, seconds % 60) {
+        (0, seconds) => format!("{seconds} s"),
+        (minutes, seconds) => format!("{minutes} min {seconds:02} s"),
     }
 }
 
@@ -99,9 +137,21 @@ mod tests {
     fn a_count_is_displayed_at_each_twentieth() {
         let mut line = ProgressLine::new(Some(display));
         for done in 1..=40 {
-            line.show_count("echo", done, 40);
+            line.show_count("echo", [done, 40], None);
             line.paint();
         }
         assert_eq!(displayed(), ["echo 20 of 40", "echo 40 of 40"]);
+    }
+
+    #[test]
+    fn on_a_slow_path_the_remaining_time_is_displayed_every_second() {
+        let mut line = ProgressLine::new(Some(display));
+        for (done, left_ms) in [(1, 78_000), (2, 77_500), (3, 76_900), (4, 1_500)] {
+            line.show_count("echo", [done, 200], Some(Duration::from_millis(left_ms)));
+            line.paint();
+        }
+        let expected =
+            ["echo 1 of 200, about 1 min 18 s left", "echo 3 of 200, about 1 min 17 s left"];
+        assert_eq!(displayed(), [&expected[..], &["echo 4 of 200"]].concat());
     }
 }

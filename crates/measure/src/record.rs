@@ -14,6 +14,7 @@ use os::load::{Machine, load_average};
 use os::socket::TcpInfo;
 use records::arrivals::{self, LineRate};
 use records::calendar::Moment;
+use records::keystroke::MedianKeystroke;
 use records::measurement::{
     Echo, EchoTimes, HostInfo, Phases, PromptKind, SCHEMA, Screenful, ScreenfulMethod, TcpStats,
 };
@@ -48,6 +49,7 @@ pub(crate) fn empty_record(target: String, via: String, started_at: SystemTime) 
         causes: Vec::new(),
         verdict: String::new(),
         failure: None,
+        assessment: None,
     }
 }
 
@@ -74,7 +76,10 @@ pub fn measurement(findings: &SessionResults, circumstances: &Circumstances) -> 
         paced_echo: echo_times(&findings.paced_echoes),
         echo_during_output: observed_session::longest_load(findings)
             .and_then(|under_load| echo_times(&under_load.echoes)),
-        echo: echo.map(|echo| echo.with_error(&samples, rates.resolution_ns(), empty)),
+        echo: echo.map(|echo| Echo {
+            reduced_from: findings.reduced_from.and_then(|keys| u64::try_from(keys).ok()),
+            ..echo.with_error(&samples, rates.resolution_ns(), empty)
+        }),
         line: screenful.as_ref().and_then(|screenful| line_rate(screenful, carrier)),
         screenful,
         tcp: findings.status.as_ref().and_then(tcp_figures),
@@ -210,6 +215,7 @@ fn kernel_figures(info: &TcpInfo) -> TcpStats {
     let mss = u64::from(info.send_mss_bytes);
     TcpStats {
         rtt_ns: Some(u64::from(info.round_trip_us) * 1_000).filter(|ns| *ns > 0),
+        rtt_min_ns: info.min_round_trip_us.map(|us| u64::from(us) * 1_000),
         rtt_deviation_ns: Some(u64::from(info.round_trip_deviation_us) * 1_000),
         retransmissions: Some(info.total_retransmissions.into()),
         segments_in: info.segments_in.map(u64::from),
@@ -225,6 +231,7 @@ fn own_figures(status: &Status) -> TcpStats {
     let tcp_statistics = &status.statistics;
     TcpStats {
         rtt_ns: status.srtt.map(nanos),
+        rtt_min_ns: status.recovery.min_rtt.map(nanos),
         rtt_deviation_ns: status.rttvar.map(nanos),
         retransmissions: Some(tcp_statistics.retransmissions),
         segments_in: Some(tcp_statistics.segments_in),
@@ -234,19 +241,6 @@ fn own_figures(status: &Status) -> TcpStats {
         mss: Some(status.send_mss.into()),
         cwnd: Some(status.congestion_window.into()),
     }
-}
-
-/// Time of the median keystroke by layer.
-#[derive(Clone, Debug)]
-pub struct MedianKeystroke {
-    /// Times of the layers that sent the key, in the order of their calls.
-    pub sending: Vec<LayerTime>,
-    /// Time of the remote host and the network, ns.
-    pub waiting_ns: u64,
-    /// Times of the layers that received the echo, in the order of their calls.
-    pub receiving: Vec<LayerTime>,
-    /// Number of measured keystrokes.
-    pub samples: usize,
 }
 
 /// Returns the time of the median keystroke by layer, if any keystroke was measured.

@@ -6,6 +6,10 @@ use net::time::Duration;
 
 /// Default interval between the starts of two tries.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
+/// If only the duration of the tries is specified, the interval is this part of it.
+const LENGTH_DIVISOR: u32 = 10;
+/// Minimum default interval.
+const DEFAULT_INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// Default interval of tries that are followed.
 pub const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
 /// Minimum interval between the starts of two tries, which limits the load on the target.
@@ -16,7 +20,8 @@ const DURATION_MAX: Duration = Duration::from_secs(31 * 86_400);
 pub const TRIES_MAX: u64 = 100_000;
 
 /// Creates a schedule from the options. The duration in `--for` is converted to a number of
-/// tries, each of which occupies one interval.
+/// tries, each of which occupies one interval. Without an interval and a number of tries, a short
+/// duration is divided into ten intervals.
 ///
 /// # Errors
 ///
@@ -29,7 +34,11 @@ pub fn schedule(
     if every.is_some() && count.is_none() && length.is_none() {
         bail!("--every needs an end: use --for or --tries");
     }
-    let interval = every.unwrap_or(DEFAULT_INTERVAL);
+    let default_interval = match (count, length) {
+        (None, Some(length)) => (length / LENGTH_DIVISOR).max(DEFAULT_INTERVAL_MIN),
+        _ => DEFAULT_INTERVAL,
+    };
+    let interval = every.unwrap_or(default_interval.min(DEFAULT_INTERVAL));
     if interval < INTERVAL_MIN {
         bail!("--every is at least 100ms");
     }
@@ -50,7 +59,7 @@ pub fn schedule(
             longer --every"
         );
     }
-    Ok(Schedule { count, interval })
+    Ok(Schedule { count, interval, length })
 }
 
 /// Parses `60s`, `500ms`, `5m`, `1h`; a number without a unit is in seconds.
@@ -127,7 +136,16 @@ mod tests {
     fn an_hour_of_minutes_is_sixty_tries() {
         let hour = Duration::from_secs(3_600);
         let hourly = schedule(None, Some(MINUTE), Some(hour)).unwrap();
-        assert_eq!(hourly, Schedule { count: 60, interval: MINUTE });
+        assert_eq!(hourly, Schedule { count: 60, interval: MINUTE, length: Some(hour) });
+    }
+
+    #[test]
+    fn a_short_duration_without_an_interval_has_ten_tries() {
+        let tries = |seconds| {
+            let schedule = schedule(None, None, Some(Duration::from_secs(seconds))).unwrap();
+            (schedule.count, schedule.interval.as_secs())
+        };
+        assert_eq!([30, 5, 600, 3_600].map(tries), [(10, 3), (5, 1), (10, 60), (60, 60)]);
     }
 
     #[test]

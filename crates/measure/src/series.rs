@@ -17,9 +17,11 @@ use net::Instant;
 use os::clock::Monotonic;
 use os::readiness::{self, PollFd, PollFlags};
 use records::Measurement;
+use records::assessment::{self, Assessment, Grade};
 use records::calendar::Moment;
 use records::measurement::HostInfo;
 use records::measures::{Attempt, AttemptOutcome, Measures};
+use records::verdict::Operation;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -30,6 +32,8 @@ pub struct Schedule {
     pub count: u64,
     /// Interval between the starts of two tries.
     pub interval: Duration,
+    /// Time after which no further try starts, which includes the first measurement.
+    pub length: Option<Duration>,
 }
 
 /// Target and options of a series.
@@ -52,6 +56,19 @@ pub struct SeriesResult {
     pub last_failure: Option<TryFailure>,
 }
 
+impl Schedule {
+    /// Returns the start of try `number`: the next multiple of the interval that is not before
+    /// `now`. Multiples during a long first measurement are skipped, so that the tries after it are
+    /// not made without a pause.
+    fn start_after(&self, number: u64, now: Instant) -> Instant {
+        let interval_ns = self.interval.as_nanos().max(1);
+        let elapsed_ns = (now - Instant::ZERO).as_nanos();
+        let next = u64::try_from(elapsed_ns.div_ceil(interval_ns)).unwrap_or(u64::MAX);
+        let first = if number == 0 { 0 } else { next.max(number) };
+        Instant::ZERO + saturating_multiple(self.interval, first)
+    }
+}
+
 impl Series<'_> {
     /// Makes all tries, or the tries before an interrupt.
     ///
@@ -65,8 +82,9 @@ impl Series<'_> {
         let mut measured = None;
         let mut last_failure = None;
         for number in 0..schedule.count {
-            let due = Instant::ZERO + saturating_multiple(schedule.interval, number);
-            if !self.wait_until(due, &clock)? {
+            let due = schedule.start_after(number, clock.now());
+            let is_over = schedule.length.is_some_and(|length| due >= Instant::ZERO + length);
+            if (is_over && number > 0) || !self.wait_until(due, &clock)? {
                 break;
             }
             let at_ns = nanos(clock.now() - Instant::ZERO);
@@ -76,10 +94,12 @@ impl Series<'_> {
                     measured = Some(results);
                     attempt
                 }),
-                Some(_) => self.probe_availability()?.map(|usable| Attempt {
+                Some(first) => self.probe_availability()?.map(|usable| Attempt {
                     response_ns: Some(usable.response_ns),
                     echo_p50_ns: usable.echo_p50_ns,
                     retransmissions: usable.retransmissions,
+                    grade: grade_of_probe(&usable, &assessment(first)),
+                    parts: usable.parts,
                     ..Attempt::new(at_ns, AttemptOutcome::Ok)
                 }),
             };
@@ -91,6 +111,7 @@ impl Series<'_> {
                 Ok(attempt) => attempt.clone(),
                 Err(failure) => Attempt {
                     error: Some(failure.reason.clone()),
+                    grade: Some(Grade::Failed),
                     ..Attempt::new(at_ns, failure.outcome)
                 },
             });
@@ -100,6 +121,9 @@ impl Series<'_> {
                 // An invalid request would fail at every further try.
                 break;
             }
+        }
+        if let (Some(results), Some(length)) = (&mut measured, schedule.length) {
+            results.notes.splice(0..0, fewer_tries(&tries, schedule.count, length));
         }
         let every_ns = (schedule.count > 1).then_some(nanos(schedule.interval));
         Ok(self.result(measured, tries, last_failure, every_ns, started_at))
@@ -137,6 +161,7 @@ impl Series<'_> {
             }
             record.failure = measured.as_ref().and_then(failure).or(failed_tries);
         }
+        record.assessment = Some(Assessment::of(&record));
         let last_failure = last_failure.filter(|_| measured.is_none());
         SeriesResult { last_failure, measured, record }
     }
@@ -206,12 +231,43 @@ impl Series<'_> {
 
 /// Returns the successful try of a measurement.
 fn successful(at_ns: u64, results: &TryResults) -> Attempt {
+    let record = &results.record;
     Attempt {
         response_ns: results.response_ns,
-        echo_p50_ns: results.record.echo.as_ref().map(|echo| echo.p50_ns),
-        retransmissions: results.record.tcp.as_ref().and_then(|tcp| tcp.retransmissions),
+        echo_p50_ns: record.echo.as_ref().map(|echo| echo.p50_ns),
+        retransmissions: record.tcp.as_ref().and_then(|tcp| tcp.retransmissions),
+        grade: Some(assessment(results).grade),
+        parts: assessment::echo_parts(record),
         ..Attempt::new(at_ns, AttemptOutcome::Ok)
     }
+}
+
+/// Assesses a measurement that may be incomplete.
+fn assessment(results: &TryResults) -> Assessment {
+    let record = Measurement { failure: failure(results), ..results.record.clone() };
+    Assessment::of(&record)
+}
+
+/// Returns the grade of a try after the first measurement; unknown if that found a slow operation
+/// that the try did not measure.
+fn grade_of_probe(usable: &Usable, first: &Assessment) -> Option<Grade> {
+    let is_measured = first.delay.as_ref().is_some_and(|one| one.operation == Operation::Echo);
+    match (usable.grade, first.grade) {
+        (Grade::Ok, Grade::Slow) if !is_measured => None,
+        (grade, _) => Some(grade),
+    }
+}
+
+/// Returns a note if the time of `--for` ended before `count` tries were made.
+fn fewer_tries(tries: &[Attempt], count: u64, length: Duration) -> Option<String> {
+    let made = u64::try_from(tries.len()).unwrap_or(u64::MAX);
+    let noun = if made == 1 { "try was" } else { "tries were" };
+    (made < count).then(|| {
+        format!(
+            "{made} {noun} made in the {} of --for, which include the first measurement",
+            records::format::duration(nanos(length))
+        )
+    })
 }
 
 /// Returns the reason why a measurement is incomplete or has no result.
@@ -275,4 +331,48 @@ fn measure_recording(path: &Path) -> Result<Result<TryResults, TryFailure>> {
         has_measured,
         is_incomplete: false,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use records::assessment::Delay;
+
+    #[test]
+    fn tries_that_were_due_during_the_first_measurement_are_skipped() {
+        let second = Duration::from_secs(1);
+        let schedule = Schedule { count: 5, interval: second, length: None };
+        let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+        let starts = [(0, 0), (1, 2_500), (2, 3_010), (2, 4_000), (3, 100)];
+        let starts = starts.map(|(number, now)| schedule.start_after(number, at(now)));
+        assert_eq!(starts, [0, 3_000, 4_000, 4_000, 3_000].map(at));
+    }
+
+    #[test]
+    fn a_probe_has_no_grade_if_it_did_not_measure_the_slow_operation() {
+        let first = |grade, operation| Assessment {
+            grade,
+            delay: Some(Delay { operation, total_ns: 1, parts: Vec::new() }),
+            remedy: None,
+            slow_echo: None,
+        };
+        let usable = |grade| Usable { grade, ..Usable::without_echo(1) };
+        let grade =
+            |own, of_first, operation| grade_of_probe(&usable(own), &first(of_first, operation));
+        let ok = Grade::Ok;
+        let slow = Grade::Slow;
+        assert_eq!(grade(ok, ok, Operation::Echo), Some(ok));
+        assert_eq!(grade(ok, slow, Operation::Answer), None);
+        assert_eq!(grade(ok, slow, Operation::Echo), Some(ok));
+        assert_eq!(grade(slow, slow, Operation::Answer), Some(slow));
+    }
+
+    #[test]
+    fn a_series_that_for_ends_early_has_a_note() {
+        let tries = [Attempt::new(0, AttemptOutcome::Ok)];
+        let note = fewer_tries(&tries, 3, Duration::from_secs(2));
+        let expected = "1 try was made in the 2.00 s of --for, which include the first measurement";
+        assert_eq!(note.as_deref(), Some(expected));
+        assert_eq!(fewer_tries(&tries, 1, Duration::from_secs(2)), None);
+    }
 }

@@ -350,6 +350,7 @@ fn tcp_figures(transfer: &Transfer) -> TcpStats {
     let ns = |us: Option<u64>| us.map(|us| us.saturating_mul(1_000));
     TcpStats {
         rtt_ns: ns(tcp.rtt_us),
+        rtt_min_ns: ns(tcp.min_rtt_us),
         rtt_deviation_ns: ns(tcp.rttvar_us),
         retransmissions: tcp.total_retrans,
         segments_in: tcp.segs_in,

@@ -13,6 +13,7 @@ mod login;
 mod manual;
 mod measure;
 mod meters;
+mod output_style;
 mod record_options;
 mod replay;
 mod serve;

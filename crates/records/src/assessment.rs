@@ -2,89 +2,19 @@
 //! where this time is spent, and the remedy.
 //!
 //! The grade is [`Grade::Failed`] if the target could not be used, else [`Grade::Slow`] if the
-//! record names a cause, else [`Grade::Ok`]. The operation is the one that the first cause delays,
-//! or else the echo, the screenful or the largest transfer. Its time is split by the layers of the
-//! record if they cover the same operation, or else by the costs of the causes.
+//! record names a cause or the echo is slow, else [`Grade::Ok`]. The operation is the one that the
+//! first cause delays, or else the echo, the screenful or the largest transfer. Its time is split
+//! by the layers of the record if they cover the same operation, or else by the costs of the
+//! causes.
 
 use crate::layer::{Layer, LayerTime};
 use crate::measurement::{Measurement, NamedCause};
 use crate::sizes::{Direction, median_sample};
 use crate::verdict::{self, CauseKind, LoginLimit, Operation};
 
-/// Grade of a measured target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Grade {
-    /// No cause of a noticeable delay was found.
-    Ok,
-    /// A cause delays an operation by more than users notice.
-    Slow,
-    /// The target could not be used, or not for the whole measurement.
-    Failed,
-}
-
-impl Grade {
-    /// Returns the text for display.
-    #[must_use]
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::Ok => "OK",
-            Self::Slow => "SLOW",
-            Self::Failed => "FAILED",
-        }
-    }
-}
-
-/// Place where a part of a time is spent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Location {
-    /// The network, including name servers.
-    Network,
-    /// Bits on a serial line.
-    Line,
-    /// The remote host.
-    RemoteHost,
-    /// The remote host and the network, if they cannot be distinguished.
-    RemoteHostAndNetwork,
-    /// The host that measures.
-    ThisHost,
-    /// Time that no cause accounts for.
-    Other,
-}
+pub use crate::grade::{Assessment, Delay, Grade, Location, LocationTime, SlowEcho};
 
 impl Location {
-    /// Every location, in the order of display.
-    pub const ALL: [Self; 6] = [
-        Self::Network,
-        Self::Line,
-        Self::RemoteHost,
-        Self::RemoteHostAndNetwork,
-        Self::ThisHost,
-        Self::Other,
-    ];
-
-    /// Returns the text for display.
-    #[must_use]
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::Network => "network",
-            Self::Line => "line",
-            Self::RemoteHost => "remote host",
-            Self::RemoteHostAndNetwork => "remote host and network",
-            Self::ThisHost => "this host",
-            Self::Other => "other",
-        }
-    }
-
-    /// Returns a text of at most seven characters.
-    #[must_use]
-    pub const fn short_text(self) -> &'static str {
-        match self {
-            Self::RemoteHost | Self::RemoteHostAndNetwork => "remote",
-            Self::ThisHost => "here",
-            location => location.text(),
-        }
-    }
-
     const fn of_layer(layer: Layer) -> Self {
         match layer {
             Layer::Line => Self::Line,
@@ -127,29 +57,6 @@ impl Location {
     }
 }
 
-/// The time of one operation, split by location.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delay {
-    /// The operation.
-    pub operation: Operation,
-    /// Its total time, ns.
-    pub total_ns: u64,
-    /// Time at each location, in the order of [`Location::ALL`]; the sum is `total_ns`. Empty if
-    /// unknown.
-    pub parts: Vec<(Location, u64)>,
-}
-
-/// Short assessment of a measurement.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Assessment {
-    /// The grade.
-    pub grade: Grade,
-    /// The operation that the user waits for, if one was measured.
-    pub delay: Option<Delay>,
-    /// Remedy of the first cause, as a sentence.
-    pub remedy: Option<String>,
-}
-
 impl Assessment {
     /// Assesses `measured`.
     #[must_use]
@@ -157,10 +64,10 @@ impl Assessment {
         let limit = || verdict::limit(measured);
         let is_problem = !measured.causes.is_empty()
             || matches!(limit(), LoginLimit::Retransmissions | LoginLimit::NagleStall);
-        let grade = match (&measured.failure, is_problem) {
-            (Some(_), _) => Grade::Failed,
-            (None, true) => Grade::Slow,
-            (None, false) => Grade::Ok,
+        let grade = match &measured.failure {
+            Some(_) => Grade::Failed,
+            None if is_problem || has_slow_echo(measured) => Grade::Slow,
+            None => Grade::Ok,
         };
         let remedy = match measured.causes.first() {
             Some(cause) => cause.remedy().map(str::to_owned),
@@ -168,8 +75,68 @@ impl Assessment {
             // Without a cause, the verdict of a problem ends with the remedy.
             None => measured.verdict.rsplit_once(". ").map(|(_, last)| last.to_owned()),
         };
-        Self { grade, delay: delay(measured), remedy }
+        Self { grade, delay: delay(measured), remedy, slow_echo: slow_echo(measured) }
     }
+}
+
+/// Echo that users notice (TM-233 3.1), ns.
+const NOTICED_ECHO_NS: u64 = 25_000_000;
+/// Echo that users do not accept (TM-233 3.1), ns.
+const UNACCEPTABLE_ECHO_NS: u64 = 250_000_000;
+/// Round-trip time of an echo above which it is slow, ns, as for the causes of a verdict.
+const SLOW_ROUND_TRIP_NS: u64 = 50_000_000;
+
+/// Returns whether the echo is slow by itself, also if too few keys were typed for a verdict.
+fn has_slow_echo(measured: &Measurement) -> bool {
+    let Some(echo) = &measured.echo else { return false };
+    let parts = echo_parts(measured);
+    let is_slow = |part: &LocationTime| match part.location {
+        Location::Network => part.ns >= SLOW_ROUND_TRIP_NS,
+        Location::RemoteHostAndNetwork => part.ns >= SLOW_ROUND_TRIP_NS + NOTICED_ECHO_NS,
+        _ => part.ns >= NOTICED_ECHO_NS,
+    };
+    echo.p50_ns >= UNACCEPTABLE_ECHO_NS || parts.iter().any(is_slow)
+}
+
+/// Returns the echo with its own remedy, if users notice it and the first cause is not a cause of
+/// the echo. Of several causes of one kind, a verdict names only that of the slowest operation, so
+/// the echo may have none.
+fn slow_echo(measured: &Measurement) -> Option<SlowEcho> {
+    let echo = measured.echo.as_ref().filter(|echo| echo.p50_ns >= NOTICED_ECHO_NS)?;
+    let is_of_echo =
+        |cause: &&NamedCause| Operation::from_name(&cause.operation) == Some(Operation::Echo);
+    if measured.causes.first().is_some_and(|first| is_of_echo(&first)) {
+        return None;
+    }
+    let total_ns = echo.p50_ns;
+    if let Some(cause) = measured.causes.iter().find(is_of_echo) {
+        let remedy = cause.remedy()?.to_owned();
+        let location = Location::of_cause(cause);
+        return Some(SlowEcho { total_ns, location, ns: cause.cost_ns, remedy });
+    }
+    let LocationTime { location, ns } =
+        echo_parts(measured).into_iter().max_by_key(|part| part.ns)?;
+    let remedy = match location {
+        Location::Network => {
+            "Use a shorter path, or predict echoes (plumb login --predict always)."
+        }
+        Location::Line => "Use a faster line.",
+        Location::RemoteHost => {
+            "Check the load there, and proxies between its network interface and the program."
+        }
+        Location::ThisHost => "Stop other processes on this host.",
+        Location::RemoteHostAndNetwork | Location::Other => {
+            "Measure the network with ping; the rest of the echo is the remote host."
+        }
+    };
+    Some(SlowEcho { total_ns, location, ns, remedy: remedy.to_owned() })
+}
+
+/// Returns the median echo, split by location; empty if it is unknown.
+#[must_use]
+pub fn echo_parts(measured: &Measurement) -> Vec<LocationTime> {
+    let layers = measured.echo.as_ref().map_or(&[][..], |echo| &echo.layers);
+    by_location(layers, round_trip_ns(measured))
 }
 
 fn delay(measured: &Measurement) -> Option<Delay> {
@@ -202,7 +169,7 @@ const fn is_near(a_ns: u64, b_ns: u64) -> bool {
 /// Returns the delay of the echo, else of the screenful, else of the largest transfer.
 fn usual_delay(measured: &Measurement) -> Option<Delay> {
     if let Some(echo) = &measured.echo {
-        let parts = by_location(&echo.layers, round_trip_ns(measured));
+        let parts = echo_parts(measured);
         return Some(Delay { operation: Operation::Echo, total_ns: echo.p50_ns, parts });
     }
     if let Some(screenful) = &measured.screenful {
@@ -226,21 +193,30 @@ fn usual_delay(measured: &Measurement) -> Option<Delay> {
     Some(Delay { operation: Operation::Transfer, total_ns, parts: parts.in_order() })
 }
 
-/// Returns the round-trip time of the network, ns: TCP's estimate includes the time of the remote
-/// host if echoes carry the acknowledgments, so the connection time is used if it is shorter.
-fn round_trip_ns(measured: &Measurement) -> Option<u64> {
-    let smoothed_ns = measured.tcp.as_ref().and_then(|tcp| tcp.rtt_ns);
-    [smoothed_ns, measured.phases.connect_ns].into_iter().flatten().min()
+/// Returns the minimum round-trip time of the network, ns: TCP's estimate includes the time of the
+/// remote host if echoes carry the acknowledgments, so the connection time is used if it is shorter.
+#[must_use]
+pub fn round_trip_ns(measured: &Measurement) -> Option<u64> {
+    let tcp = measured.tcp.as_ref();
+    let of_tcp = tcp.map_or([None; 2], |tcp| [tcp.rtt_min_ns, tcp.rtt_ns]);
+    of_tcp.into_iter().chain([measured.phases.connect_ns]).flatten().min()
 }
 
-fn by_location(layers: &[LayerTime], round_trip_ns: Option<u64>) -> Vec<(Location, u64)> {
+/// Returns the time of a wait for the remote host that the network takes, and the rest, which the
+/// remote host takes; `None` if the two cannot be distinguished.
+#[must_use]
+pub fn split_wait(wait_ns: u64, round_trip_ns: Option<u64>) -> Option<(u64, u64)> {
+    let trip_ns = round_trip_ns.filter(|trip_ns| is_separable(*trip_ns, wait_ns))?.min(wait_ns);
+    Some((trip_ns, wait_ns - trip_ns))
+}
+
+fn by_location(layers: &[LayerTime], round_trip_ns: Option<u64>) -> Vec<LocationTime> {
     let mut parts = Parts::default();
     for part in layers {
-        match (Location::of_layer(part.layer), round_trip_ns) {
-            (Location::RemoteHostAndNetwork, Some(trip_ns)) if is_separable(trip_ns, part.ns) => {
-                let trip_ns = trip_ns.min(part.ns);
-                parts.add(Location::Network, trip_ns);
-                parts.add(Location::RemoteHost, part.ns - trip_ns);
+        match (Location::of_layer(part.layer), split_wait(part.ns, round_trip_ns)) {
+            (Location::RemoteHostAndNetwork, Some((network_ns, remote_host_ns))) => {
+                parts.add(Location::Network, network_ns);
+                parts.add(Location::RemoteHost, remote_host_ns);
             }
             (location, _) => parts.add(location, part.ns),
         }
@@ -260,19 +236,19 @@ const fn is_separable(round_trip_ns: u64, remote_ns: u64) -> bool {
 
 /// Sums of times by location.
 #[derive(Default)]
-struct Parts(Vec<(Location, u64)>);
+struct Parts(Vec<LocationTime>);
 
 impl Parts {
     fn add(&mut self, location: Location, ns: u64) {
-        match self.0.iter_mut().find(|(one, _)| *one == location) {
-            Some((_, sum_ns)) => *sum_ns = sum_ns.saturating_add(ns),
-            None => self.0.push((location, ns)),
+        match self.0.iter_mut().find(|part| part.location == location) {
+            Some(part) => part.ns = part.ns.saturating_add(ns),
+            None => self.0.push(LocationTime { location, ns }),
         }
     }
 
-    fn in_order(mut self) -> Vec<(Location, u64)> {
-        self.0.retain(|(_, ns)| *ns > 0);
-        self.0.sort_by_key(|(location, _)| *location);
+    fn in_order(mut self) -> Vec<LocationTime> {
+        self.0.retain(|part| part.ns > 0);
+        self.0.sort_by_key(|part| part.location);
         self.0
     }
 }
@@ -284,6 +260,48 @@ mod tests {
     fn login() -> Measurement {
         let record = Measurement::from_json(include_str!("../samples/measurement-4.json")).unwrap();
         Measurement { causes: Vec::new(), failure: None, ..record }
+    }
+
+    fn parts(times: &[(Location, u64)]) -> Vec<LocationTime> {
+        times.iter().map(|&(location, ns)| LocationTime { location, ns }).collect()
+    }
+
+    /// Returns a login with an echo of which the network takes `network_ns`.
+    fn login_with_echo(echo_ns: u64, network_ns: u64) -> Measurement {
+        let mut measured = login();
+        let echo = measured.echo.as_mut().unwrap();
+        echo.p50_ns = echo_ns;
+        echo.layers = vec![LayerTime { layer: Layer::RemoteHostAndNetwork, ns: echo_ns }];
+        measured.phases.connect_ns = Some(network_ns);
+        measured.tcp = None;
+        measured
+    }
+
+    #[test]
+    fn a_slow_echo_has_its_own_remedy_beside_the_first_cause() {
+        let mut measured = login_with_echo(121_000_000, 4_000_000);
+        measured.causes = vec![cause("far host", "a screenful", [300_000_000, 400_000_000])];
+        let echo = Assessment::of(&measured).slow_echo.unwrap();
+        assert_eq!((echo.location, echo.ns), (Location::RemoteHost, 117_000_000));
+        assert!(echo.remedy.starts_with("Check the load there"), "{}", echo.remedy);
+        measured.causes.push(cause("distance", "an echo", [90_000_000, 121_000_000]));
+        let echo = Assessment::of(&measured).slow_echo.unwrap();
+        assert_eq!((echo.location, echo.ns), (Location::Network, 90_000_000));
+        measured.causes.swap(0, 1);
+        assert_eq!(Assessment::of(&measured).slow_echo, None);
+    }
+
+    #[test]
+    fn a_slow_echo_of_few_keys_is_slow_without_a_cause() {
+        let grade = |echo_ns, network_ns| {
+            let mut measured = login_with_echo(echo_ns, network_ns);
+            measured.echo.as_mut().unwrap().samples = 5;
+            Assessment::of(&measured).grade
+        };
+        assert_eq!(grade(24_000_000, 4_000_000), Grade::Ok);
+        assert_eq!(grade(48_000_000, 46_000_000), Grade::Ok);
+        assert_eq!(grade(30_000_000, 4_000_000), Grade::Slow);
+        assert_eq!(grade(60_000_000, 58_000_000), Grade::Slow);
     }
 
     fn cause(name: &str, operation: &str, [cost_ns, operation_ns]: [u64; 2]) -> NamedCause {
@@ -313,7 +331,7 @@ mod tests {
             (Location::RemoteHost, 116_000),
             (Location::ThisHost, 1_000),
         ];
-        assert_eq!((delay.operation, delay.parts), (Operation::Echo, expected.to_vec()));
+        assert_eq!((delay.operation, delay.parts), (Operation::Echo, parts(&expected)));
     }
 
     #[test]
@@ -322,8 +340,8 @@ mod tests {
         measured.tcp = None;
         measured.phases.connect_ns = None;
         let parts = Assessment::of(&measured).delay.unwrap().parts;
-        assert!(parts.iter().any(|(location, _)| *location == Location::RemoteHostAndNetwork));
-        assert!(parts.iter().all(|(location, _)| *location != Location::Network));
+        assert!(parts.iter().any(|part| part.location == Location::RemoteHostAndNetwork));
+        assert!(parts.iter().all(|part| part.location != Location::Network));
     }
 
     #[test]
@@ -339,7 +357,7 @@ mod tests {
         assert_eq!(assessment.remedy.as_deref(), Some("Set TCP_NODELAY there."));
         let delay = assessment.delay.unwrap();
         let parts =
-            [(Location::Network, 4), (Location::RemoteHost, 40), (Location::Other, 6)].to_vec();
+            parts(&[(Location::Network, 4), (Location::RemoteHost, 40), (Location::Other, 6)]);
         assert_eq!(delay, Delay { operation: Operation::Screenful, total_ns: 50, parts });
     }
 
@@ -361,7 +379,7 @@ mod tests {
         ] {
             let measured = Measurement::from_json(sample).unwrap();
             let Some(delay) = Assessment::of(&measured).delay else { continue };
-            let sum: u64 = delay.parts.iter().map(|(_, ns)| ns).sum();
+            let sum: u64 = delay.parts.iter().map(|part| part.ns).sum();
             assert!(delay.parts.is_empty() || sum == delay.total_ns, "{delay:?}");
         }
     }

@@ -9,6 +9,8 @@ use serde::Serialize;
 pub struct ComparedProgram {
     /// The program with its arguments.
     pub program: String,
+    /// Whether the program displays predicted echoes.
+    pub predicts_echoes: bool,
     /// Time from the start until the first prompt, and of a login, ns.
     pub prompt_ns: Option<u64>,
     /// Median of all echoes, ns.
@@ -37,6 +39,7 @@ impl ComparedProgram {
             median(&records, |record| get(record).map(|echo| echo.p50_ns))
         };
         Self {
+            predicts_echoes: predicts_echoes(&program),
             prompt_ns: median(&records, prompt_ns),
             echo_p50_ns: statistics::percentile(&echoes, 50),
             echo_p99_ns: statistics::percentile(&echoes, 99),
@@ -47,6 +50,22 @@ impl ComparedProgram {
             failure,
             records,
         }
+    }
+}
+
+/// Returns whether a program displays echoes before the host has sent them, unless an option of the
+/// command disables this.
+fn predicts_echoes(program: &str) -> bool {
+    let mut words = program.split_whitespace();
+    let path = words.next().unwrap_or_default();
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let is_disabled = ["--predict never", "--predict=never", "-n"]
+        .iter()
+        .any(|option| format!("{program} ").contains(&format!(" {option} ")));
+    match name {
+        "mosh" | "mosh-client" => !is_disabled,
+        "plumb" => words.next() == Some("login") && !is_disabled,
+        _ => false,
     }
 }
 
@@ -78,6 +97,15 @@ mod tests {
         assert_eq!((compared.echo_p50_ns, compared.echo_p99_ns), (Some(3), Some(5)));
         assert_eq!(compared.screenful_ns, Some(60));
         assert_eq!(compared.echo_during_output_ns, None);
+    }
+
+    #[test]
+    fn mosh_and_plumb_login_predict_echoes_unless_an_option_disables_it() {
+        let predicting =
+            ["mosh host", "/usr/bin/mosh -p 60001 host", "plumb login host", "plumb login -q host"];
+        assert!(predicting.iter().all(|program| predicts_echoes(program)));
+        let others = ["ssh host", "mosh --predict=never host", "plumb login --predict never host"];
+        assert!(others.iter().all(|program| !predicts_echoes(program)));
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub mod escape;
 pub mod format;
 pub mod histogram;
 pub mod journal;
+pub mod keystroke;
 pub mod measurement;
 pub mod measures;
 pub mod nominal;
@@ -30,6 +31,7 @@ pub mod store;
 pub mod transfer;
 pub mod verdict;
 
+mod grade;
 mod layer;
 
 pub use layer::{Layer, LayerTime};

@@ -7,6 +7,7 @@
 
 use crate::arrivals::{Arrival, LineRate};
 use crate::format::{count, duration};
+use crate::grade::Assessment;
 use crate::layer::{Layer, LayerTime};
 use crate::measures::{Attempt, Measures};
 use crate::prediction::Prediction;
@@ -80,6 +81,9 @@ pub struct Measurement {
     /// Reason why the target could not be used, or not for the whole measurement, as a clause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+    /// Grade, and the places where the time of an operation is spent, as in the short report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assessment: Option<Assessment>,
 }
 
 /// One cause of the user's waiting time, in machine-readable form.
@@ -190,6 +194,9 @@ impl PromptKind {
 pub struct Echo {
     /// Number of echoes measured.
     pub samples: u64,
+    /// Number of keys that were to be typed, if it was reduced because the path is slow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reduced_from: Option<u64>,
     /// Minimum, ns.
     pub min_ns: u64,
     /// The median, nearest rank, ns.
@@ -268,6 +275,7 @@ impl Echo {
         let at = |percent| Some(statistics::nearest_rank(&by_time, percent)?.total_ns);
         Some(Self {
             samples: u64::try_from(samples.len()).unwrap_or(u64::MAX),
+            reduced_from: None,
             min_ns: at(0)?,
             p50_ns: median.total_ns,
             p90_ns: at(90)?,
@@ -426,8 +434,11 @@ pub struct Recording {
 /// TCP statistics at the end of the connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpStats {
-    /// Smoothed round-trip time, ns.
+    /// Smoothed round-trip time at the end of the connection, ns.
     pub rtt_ns: Option<u64>,
+    /// Minimum round-trip time, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_min_ns: Option<u64>,
     /// Mean deviation of the round-trip time, ns.
     pub rtt_deviation_ns: Option<u64>,
     /// Retransmitted segments.

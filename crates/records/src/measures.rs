@@ -6,6 +6,7 @@
 mod of_measurement;
 
 use crate::accuracy::Accuracy;
+use crate::grade::{Grade, LocationTime};
 use serde::{Deserialize, Serialize};
 
 /// The six measures; unknown ones are `None`.
@@ -50,6 +51,13 @@ pub struct Attempt {
     pub retransmissions: Option<u64>,
     /// Reason of the failure, as a sentence.
     pub error: Option<String>,
+    /// Grade of the try. Unknown if the first measurement found a slow operation that later tries
+    /// do not measure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grade: Option<Grade>,
+    /// The echo of the try, split by location. Empty if unknown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<LocationTime>,
 }
 
 impl Attempt {
@@ -63,6 +71,8 @@ impl Attempt {
             echo_p50_ns: None,
             retransmissions: None,
             error: None,
+            grade: None,
+            parts: Vec::new(),
         }
     }
 }

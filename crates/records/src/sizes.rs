@@ -16,7 +16,7 @@ mod phases;
 pub use phases::{Phase, median_sample};
 
 use crate::arrivals::Arrival;
-use crate::format::{count, duration, rate};
+use crate::format::{byte_rate, duration, size as file_size};
 use crate::statistics::median;
 use serde::{Deserialize, Serialize};
 
@@ -260,9 +260,10 @@ impl Transfers {
         let sizes = self.sizes(direction);
         let direction_clause = self.direction_clause(direction);
         let text = |size: &Size| {
-            let bytes = count(size.bytes);
+            let bytes = file_size(size.bytes);
             let time = duration(size.total_ns);
-            format!("{bytes} bytes{direction_clause} take {time}, {}", rate(size.rate_bps()))
+            let rate = byte_rate(size.rate_bps());
+            format!("{bytes}{direction_clause} takes {time}, {rate}")
         };
         match sizes.as_slice() {
             [] => "Only empty files were transferred, so the rate is unknown.".to_owned(),
@@ -273,11 +274,11 @@ impl Transfers {
             [first, .., last] if is_time_constant(&sizes) => {
                 let times = || sizes.iter().map(|size| size.total_ns);
                 format!(
-                    "Transfers{direction_clause} of {} to {} bytes take {} to {}: the times do not \
+                    "Transfers{direction_clause} of {} to {} take {} to {}: the times do not \
                      grow with the sizes, so the rate is unknown. Measure larger transfers \
                      (--bytes).",
-                    count(first.bytes),
-                    count(last.bytes),
+                    file_size(first.bytes),
+                    file_size(last.bytes),
                     duration(times().min().unwrap_or(0)),
                     duration(times().max().unwrap_or(0))
                 )
@@ -317,18 +318,17 @@ impl Transfers {
              at {}",
             self.direction_clause(direction),
             duration(model.fixed_ns),
-            rate(model.rate_bps),
+            byte_rate(model.rate_bps),
         );
         let largest = self.sizes(direction).last().map_or(0, |size| size.bytes);
         let half_rate_bytes = model.half_rate_bytes();
         // Do not extrapolate beyond the measured sizes.
         if half_rate_bytes <= largest {
-            text +=
-                &format!(": transfers of {} bytes reach half of that rate", count(half_rate_bytes));
+            let half = file_size(half_rate_bytes);
+            text += &format!(": transfers of {half} reach half of that rate");
         }
         if let Some(knee) = self.knee_of(direction) {
-            text +=
-                &format!("; from {} bytes on, the rate hardly depends on the size", count(knee));
+            text += &format!("; from {} on, the rate hardly depends on the size", file_size(knee));
         }
         text + "."
     }
@@ -510,7 +510,7 @@ mod tests {
         assert_eq!((transfers.model, transfers.knee_bytes), (None, None));
         assert_eq!(
             transfers.sentence(),
-            "1,024 bytes take 250 µs, 32.8 Mbit/s, and 4,194,304 bytes take 1.70 s, 19.7 Mbit/s; \
+            "1.02 kB takes 250 µs, 4.10 MB/s, and 4.19 MB takes 1.70 s, 2.47 MB/s; \
              between them the times do not grow linearly with the sizes: some transfers were \
              affected by a token bucket, packet loss or a busy host, and others were not."
         );
@@ -542,7 +542,7 @@ mod tests {
         assert_eq!(transfers.model, None);
         assert_eq!(
             transfers.sentence(),
-            "Transfers of 1,024 to 262,144 bytes take 180 µs to 196 µs: the times do not grow with \
+            "Transfers of 1.02 kB to 262 kB take 180 µs to 196 µs: the times do not grow with \
              the sizes, so the rate is unknown. Measure larger transfers (--bytes)."
         );
     }
@@ -559,10 +559,7 @@ mod tests {
     fn one_size_is_reported_with_its_time() {
         let transfers = Transfers::of(vec![sample(1_000, 80_000)], Vec::new());
         let sentence = transfers.sentence();
-        assert!(
-            sentence.starts_with("1,000 bytes take 80.0 µs, 100 Mbit/s; further"),
-            "{sentence}"
-        );
+        assert!(sentence.starts_with("1.00 kB takes 80.0 µs, 12.5 MB/s; further"), "{sentence}");
     }
 
     #[test]

@@ -20,6 +20,7 @@ fn blank_measurement() -> Measurement {
 fn echo(total_ns: u64, parts: &[(Layer, u64)]) -> Echo {
     Echo {
         samples: 200,
+        reduced_from: None,
         min_ns: total_ns / 2,
         p50_ns: total_ns,
         p90_ns: total_ns * 2,

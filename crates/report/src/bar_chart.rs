@@ -3,10 +3,11 @@
 //! The total fills the space left beside names and numbers, so that the length of a bar is its share.
 //! Bars are drawn in eighths of a column. Every nonzero time gets at least one mark.
 
-use crate::split_row::SplitRow;
+use crate::split_row::{Part, SplitRow};
 use crate::table::MIN_WIDTH;
+use records::LayerTime;
+use records::assessment::Location;
 use records::format::{duration, share};
-use records::{Layer, LayerTime};
 use std::fmt::Write;
 
 /// Maximum width of a chart, columns; a wider chart adds no information.
@@ -71,8 +72,7 @@ pub fn layers(layers: &[LayerTime], style: Style) -> String {
 /// Returns the same lines as [`layers`], for rows that may have other names than their layers.
 #[must_use]
 pub(crate) fn named(rows: &[SplitRow], style: Style) -> String {
-    let times = || rows.iter().map(|row| row.time.ns);
-    let total = times().fold(0_u64, u64::saturating_add);
+    let total = rows.iter().fold(0_u64, |sum, row| sum.saturating_add(row.ns));
     let name = |row: &SplitRow| match style.columns() {
         WIDTH_FOR_LONG_NAMES.. => row.name,
         _ => row.short_name,
@@ -81,13 +81,12 @@ pub(crate) fn named(rows: &[SplitRow], style: Style) -> String {
     let mut out = String::new();
     for row in rows {
         let name = name(row);
-        let part = row.time;
-        let time = style.in_charset(&duration(part.ns));
-        let share = share(part.ns, total);
+        let time = style.in_charset(&duration(row.ns));
+        let share = share(row.ns, total);
         let label_and_time = format!("{name:<widest$} {time:>8} {share:>6} ");
         let available_width = style.columns().saturating_sub(label_and_time.chars().count());
-        let bar =
-            paint(part.layer, bar(part.ns, total, available_width, style.charset), style.color);
+        let bar = bar(row.ns, total, available_width, style.charset);
+        let bar = paint(row.part, bar, style.color);
         out.push_str(format!("{label_and_time}{bar}").trim_end());
         out.push('\n');
     }
@@ -113,29 +112,34 @@ fn bar(ns: u64, total: u64, available_width: usize, charset: Charset) -> String 
     }
 }
 
-fn paint(layer: Layer, bar: String, color: bool) -> String {
+/// Colors the bar of a place outside of this host; the layers of this host are gray.
+fn paint(part: Part, bar: String, color: bool) -> String {
     if !color || bar.is_empty() {
         return bar;
     }
-    let code = match layer {
-        Layer::Line => 33,
-        Layer::InterruptOrSystemCall => 31,
-        Layer::Link => 93,
-        Layer::Internet => 32,
-        Layer::TcpFixed => 34,
-        Layer::TcpPerByte => 36,
-        Layer::Telnet => 35,
-        Layer::Terminal => 39,
-        Layer::RunQueue => 91,
-        Layer::RemoteHostAndNetwork => 90,
+    let location = match part {
+        Part::Local(_) => Location::Other,
+        Part::Remote(location) => location,
     };
-    format!("\x1b[{code}m{bar}\x1b[0m")
+    format!("\x1b[{}m{bar}\x1b[0m", color_code(location))
+}
+
+/// Returns the ANSI code of the color of a location.
+pub(crate) const fn color_code(location: Location) -> u8 {
+    match location {
+        Location::Network => 34,
+        Location::Line => 35,
+        Location::RemoteHost | Location::RemoteHostAndNetwork => 33,
+        Location::ThisHost => 36,
+        Location::Other => 90,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use records::Layer;
 
     const ECHO: [LayerTime; 5] = [
         LayerTime { layer: Layer::InterruptOrSystemCall, ns: 43_512 },
@@ -202,7 +206,7 @@ mod tests {
     #[test]
     fn a_color_ends_with_its_bar() {
         let text = layers(&ECHO[..1], Style { color: true, ..at(40) });
-        assert!(text.contains("\x1b[31m█"));
+        assert!(text.contains("\x1b[90m█"));
         assert!(text.lines().next().unwrap().ends_with("█\x1b[0m"));
     }
 

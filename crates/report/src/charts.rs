@@ -8,7 +8,7 @@
 use crate::html::plot::{Plot, PlotAxis, Scale, Series, SeriesShape, Unit, thinned};
 use crate::table::Table;
 use records::arrivals::{Arrival, sequence};
-use records::format::{count, duration, duration_or_unknown, rate};
+use records::format::{byte_rate, count, duration, duration_or_unknown, size};
 use records::measurement::{Echo, Measurement, Screenful};
 use records::measures::{Attempt, AttemptOutcome};
 use records::prediction::{Prediction, Quantity};
@@ -122,6 +122,7 @@ fn histogram(echo: &Echo) -> Plot {
     let longer_count = times.iter().filter(|time| **time as f64 >= end).count();
     let note = match longer_count {
         0 => String::new(),
+        1 => format!("1 echo is beyond the axis; it took {}.", duration(echo.max_ns)),
         _ => format!(
             "{longer_count} echoes are beyond the axis; the longest took {}.",
             duration(echo.max_ns)
@@ -154,6 +155,7 @@ fn cdf(echo: &Echo) -> Plot {
         x: axis("time of an echo", Unit::Time, Scale::Logarithmic),
         y: axis("echoes up to this time", Unit::Percent, Scale::FromZero),
         series: vec![
+            series("", 2, SeriesShape::Band, vec![(NOTICED_NS, 0.0), (UNACCEPTABLE_NS, 0.0)]),
             series("echoes", 1, SeriesShape::Steps, points),
             series("noticed above 25 ms", 2, SeriesShape::Verticals, vec![(NOTICED_NS, 0.0)]),
             series(
@@ -222,25 +224,25 @@ fn packets(screenful: &Screenful) -> Plot {
 fn throughput(transfers: &Transfers, predictions: &[Prediction]) -> Option<Plot> {
     let mut all = Vec::new();
     let mut table =
-        Table::new().text("direction").number("bytes").number("transfers").number("median time");
+        Table::new().text("direction").number("size").number("transfers").number("median time");
     table = table.number("rate");
     let directions = [(Direction::Received, 1), (Direction::Sent, 0)];
     for (direction, hue) in directions {
         let sizes = transfers.sizes(direction);
-        for size in &sizes {
-            let bytes = count(size.bytes);
-            let number = count(size.count);
-            let cells = [bytes, number, duration(size.total_ns), rate(size.rate_bps())];
+        for one in &sizes {
+            let bytes = size(one.bytes);
+            let number = count(one.count);
+            let cells = [bytes, number, duration(one.total_ns), byte_rate(one.rate_bps())];
             table.row(std::iter::once(direction.text().to_owned()).chain(cells));
         }
         let in_direction = transfers.samples.iter().filter(|one| one.direction == direction);
         let in_direction = in_direction.filter(|one| one.bytes > 0);
         let marks: Vec<_> =
-            in_direction.map(|one| (one.bytes as f64, one.rate_bps() as f64)).collect();
+            in_direction.map(|one| (one.bytes as f64, bytes_per_s(one.rate_bps()))).collect();
         if marks.is_empty() {
             continue;
         }
-        let medians = sizes.iter().map(|size| (size.bytes as f64, size.rate_bps() as f64));
+        let medians = sizes.iter().map(|one| (one.bytes as f64, bytes_per_s(one.rate_bps())));
         let name = format!("{}, median of each size", direction.text());
         all.push(series(&name, hue, SeriesShape::Line, medians.collect()));
         all.push(series(direction.text(), hue, SeriesShape::Marks, marks));
@@ -252,10 +254,7 @@ fn throughput(transfers: &Transfers, predictions: &[Prediction]) -> Option<Plot>
         let Some(model) = transfers.model_of(direction) else { continue };
         let sizes = std::iter::successors(Some(min), |size| size.checked_mul(2));
         let sizes = sizes.take_while(|size| *size < max).chain([max]);
-        let at = |size: u64| {
-            let bits = size as f64 * 8.0;
-            (size as f64, bits * 1e9 / model.total_ns(size).max(1) as f64)
-        };
+        let at = |size: u64| (size as f64, size as f64 * 1e9 / model.total_ns(size).max(1) as f64);
         let points = sizes.map(at).collect();
         let name = format!("{}, model (fixed time and rate)", direction.text());
         all.push(series(&name, dashes, SeriesShape::Dashed, points));
@@ -263,25 +262,29 @@ fn throughput(transfers: &Transfers, predictions: &[Prediction]) -> Option<Plot>
             " The dashed line of {} files has a fixed time of {} and a rate of {}.",
             direction.text(),
             duration(model.fixed_ns),
-            rate(model.rate_bps)
+            byte_rate(model.rate_bps)
         );
     }
     all.extend(predicted(predictions));
     if let Some(knee) = transfers.slower().and_then(|slower| transfers.knee_of(slower)) {
         all.push(series("knee", 3, SeriesShape::Verticals, vec![(knee as f64, 0.0)]));
         note += &format!(
-            " The knee is at {} bytes: above this size, the size makes little difference.",
-            count(knee)
+            " The knee is at {}: above this size, the size makes little difference.",
+            size(knee)
         );
     }
     Some(Plot {
         title: "Throughput against size".to_owned(),
         x: axis("size", Unit::Bytes, Scale::Logarithmic),
-        y: axis("rate", Unit::Rate, Scale::Logarithmic),
+        y: axis("rate", Unit::ByteRate, Scale::Logarithmic),
         series: all,
         note: note.trim().to_owned(),
         figures: table,
     })
+}
+
+fn bytes_per_s(rate_bps: u64) -> f64 {
+    rate_bps as f64 / 8.0
 }
 
 /// Returns the predicted rates of the files that were transferred after the prediction.
@@ -289,8 +292,7 @@ fn predicted(predictions: &[Prediction]) -> Option<Series> {
     let is_file = |one: &&Prediction| matches!(one.quantity, Quantity::Received | Quantity::Sent);
     let measured = predictions.iter().filter(|one| one.measured_ns.is_some());
     let rate = |one: &Prediction| {
-        let bits = one.bytes as f64 * 8.0;
-        (one.bytes as f64, bits * 1e9 / one.predicted_ns.max(1) as f64)
+        (one.bytes as f64, one.bytes as f64 * 1e9 / one.predicted_ns.max(1) as f64)
     };
     let points: Vec<_> = measured.filter(is_file).map(rate).collect();
     let name = "predicted from small files";

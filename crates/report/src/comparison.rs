@@ -23,7 +23,8 @@ pub fn text(programs: &[ComparedProgram], style: Style) -> String {
             out += &format!("{}\n", painted_grade(&line, Grade::Failed, style));
         }
     }
-    let labels = labels(programs);
+    let (labels, legend) = labels(programs, width);
+    out += &legend.iter().map(|line| format!("{}\n", style.in_charset(line))).collect::<String>();
     let mut table = labels.iter().fold(Table::new().text(""), |table, label| table.number(label));
     let rows: [(&str, Figure); 6] = [
         ("echo, p50", |program| program.echo_p50_ns),
@@ -40,31 +41,70 @@ pub fn text(programs: &[ComparedProgram], style: Style) -> String {
             table.row(std::iter::once(name.to_owned()).chain(values));
         }
     }
-    out + &style.in_charset(&table.render(width))
-}
-
-/// Maximum length of a program whose arguments are all in its label.
-const LABEL_MAX: usize = 20;
-
-/// Returns the headers of the columns. Equal labels are numbered.
-fn labels(programs: &[ComparedProgram]) -> Vec<String> {
-    let labels: Vec<String> = programs.iter().map(|program| label(&program.program)).collect();
-    let numbered = labels.iter().enumerate().map(|(at, label)| {
-        let is_unique = labels.iter().filter(|other| *other == label).count() == 1;
-        if is_unique { label.clone() } else { format!("{} {label}", at + 1) }
-    });
-    numbered.collect()
-}
-
-/// Returns the file name of a program with its arguments, or with only the last one.
-fn label(program: &str) -> String {
-    let (path, arguments) = program.split_once(' ').unwrap_or((program, ""));
-    let name = path.rsplit('/').next().unwrap_or(path);
-    let text = format!("{name} {arguments}");
-    match arguments.rsplit(' ').next() {
-        Some(last) if text.chars().count() > LABEL_MAX => format!("{name} ... {last}"),
-        _ => text.trim_end().to_owned(),
+    out += &style.in_charset(&table.render(width));
+    for line in prediction_note(programs).iter().flat_map(|note| wrap(note, width)) {
+        out += &format!("{line}\n");
     }
+    out
+}
+
+/// Returns a note about programs that display predicted echoes.
+fn prediction_note(programs: &[ComparedProgram]) -> Option<String> {
+    let is_predicting = |one: &&ComparedProgram| one.predicts_echoes;
+    let mut names: Vec<&str> =
+        programs.iter().filter(is_predicting).map(|one| file_name(&one.program)).collect();
+    names.sort_unstable();
+    names.dedup();
+    let verb = if names.len() == 1 { "displays" } else { "display" };
+    (!names.is_empty()).then(|| {
+        format!(
+            "{} {verb} predicted echoes: their time is not that of the host. Use --predict never \
+             to compare the hosts.",
+            names.join(" and ")
+        )
+    })
+}
+
+/// Maximum length of a header.
+const LABEL_MAX: usize = 20;
+/// Width of the names of the figures, with the gap behind them.
+const NAMES_WIDTH: usize = 13;
+
+/// Returns the headers of the columns, and the lines that explain them. If the programs are too long
+/// for headers, the headers are numbers.
+fn labels(programs: &[ComparedProgram], width: usize) -> (Vec<String>, Vec<String>) {
+    let labels: Vec<String> = programs.iter().map(|program| label(&program.program)).collect();
+    let is_unique = |label: &String| labels.iter().filter(|other| *other == label).count() == 1;
+    let total: usize = labels.iter().map(|label| label.chars().count() + 2).sum();
+    let is_short = |label: &String| label.chars().count() <= LABEL_MAX;
+    if labels.iter().all(|label| is_short(label) && is_unique(label))
+        && total + NAMES_WIDTH <= width
+    {
+        return (labels, Vec::new());
+    }
+    let numbers = (1..=programs.len()).map(|number| number.to_string()).collect();
+    let lines = programs.iter().zip(1..).flat_map(|(program, number)| {
+        let text = escape::terminal(&program.program);
+        let lines = wrap(&text, width.saturating_sub(4));
+        let with_number = lines.into_iter().enumerate().map(move |(at, line)| match at {
+            0 => format!("{number:>2}  {line}"),
+            _ => format!("    {line}"),
+        });
+        with_number.collect::<Vec<_>>()
+    });
+    (numbers, lines.collect())
+}
+
+/// Returns the file name of a program with its arguments.
+fn label(program: &str) -> String {
+    let (_, arguments) = program.split_once(' ').unwrap_or((program, ""));
+    format!("{} {arguments}", file_name(program)).trim_end().to_owned()
+}
+
+/// Returns the file name of the program in a command.
+fn file_name(program: &str) -> &str {
+    let path = program.split(' ').next().unwrap_or(program);
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 #[cfg(test)]
@@ -90,22 +130,37 @@ mod tests {
         ];
         let style = Style { width: 40, ..Style::default() };
         insta::assert_snapshot!(text(&programs, style), @r"
-                   ssh host  mosh host   plumb
-                                         login
-                                          host
-        ---------  --------  ---------  ------
-        echo, p50   1.21 ms     340 µs  290 µs
-        echo, p99   2.42 ms     680 µs  580 µs
-        screenful   3.63 ms    1.02 ms  870 µs
+         1  ssh host
+         2  mosh host
+         3  plumb login host
+                         1        2       3
+        ---------  -------  -------  ------
+        echo, p50  1.21 ms   340 µs  290 µs
+        echo, p99  2.42 ms   680 µs  580 µs
+        screenful  3.63 ms  1.02 ms  870 µs
+        mosh and plumb display predicted echoes:
+        their time is not that of the host. Use
+        --predict never to compare the hosts.
         ");
     }
 
     #[test]
-    fn a_long_command_is_named_by_its_program_and_its_last_argument() {
+    fn short_programs_are_headers_at_80_columns() {
+        let programs = [program("ssh host", 1_210_000), program("ssh other", 340_000)];
+        let text = text(&programs, Style::default());
+        assert!(text.contains("ssh host  ssh other\n"), "{text}");
+        assert!(!text.contains("predicted"), "{text}");
+    }
+
+    #[test]
+    fn long_or_equal_programs_are_numbered_and_complete() {
         let ssh = "/usr/bin/ssh -F none -p 2222 -o User=me host";
-        let programs = [ssh, "mosh host", "ssh -o StrictHostKeyChecking=no host"];
-        let labels = labels(&programs.map(|text| program(text, 1)));
-        assert_eq!(labels, ["1 ssh ... host", "mosh host", "3 ssh ... host"]);
+        let programs = [ssh, "ssh host"].map(|text| program(text, 1));
+        let (headers, lines) = labels(&programs, 80);
+        assert_eq!(headers, ["1", "2"]);
+        assert_eq!(lines, [format!(" 1  {ssh}"), " 2  ssh host".to_owned()]);
+        let equal = ["ssh host", "ssh host"].map(|text| program(text, 1));
+        assert_eq!(labels(&equal, 80).0, ["1", "2"]);
     }
 
     #[test]

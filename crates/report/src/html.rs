@@ -47,6 +47,8 @@ pub enum Section {
     Heading(String),
     /// A paragraph of text.
     Paragraph(String),
+    /// The command that made the report.
+    Command(String),
     /// A table with its title.
     Table {
         /// Title of the table.
@@ -93,6 +95,10 @@ impl Section {
             Self::Lead(text) => element(out, "p", Some("lead"), text),
             Self::Heading(text) => element(out, "h2", None, text),
             Self::Paragraph(text) => element(out, "p", None, text),
+            Self::Command(text) => {
+                let text = escape::html(text);
+                out.push_str(&format!("<p>Command: <code>{text}</code></p>\n"));
+            }
             Self::Table { title, table } => {
                 element(out, "h2", None, title);
                 push_table(out, table, |_| None);

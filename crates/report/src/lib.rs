@@ -9,8 +9,8 @@
 pub mod bar_chart;
 pub mod comparison;
 pub mod html;
+pub mod split_row;
 pub mod summary;
 pub mod table;
 
 mod charts;
-mod split_row;

@@ -1,5 +1,6 @@
 //! Presentation of a measurement: as text for a terminal, and as the sections of a page.
 
+mod live;
 mod measures;
 mod predictions;
 mod series;
@@ -11,7 +12,7 @@ use crate::charts::charts;
 use crate::html::layer_stack::{LayerStack, StackedBar};
 use crate::html::location_bar::LocationBar;
 use crate::html::{Report, Section};
-use crate::split_row::{SplitRow, rows_of};
+use crate::split_row::{SplitRow, rows_of_echo, rows_of_screenful};
 use crate::table::{Table, wrap};
 use records::arrivals::LineRate;
 use records::assessment::Assessment;
@@ -19,11 +20,12 @@ use records::escape;
 use records::format::{
     count, count_or_unknown, duration, duration_or_unknown, rate, rate_or_unknown, share,
 };
-use records::measurement::{Measurement, NamedCause, PromptKind, Recording, Screenful};
+use records::measurement::{Echo, Measurement, NamedCause, PromptKind, Recording, Screenful};
 use records::running::Running;
 use records::verdict::{CauseKind, Operation};
 
-pub use series::{recent_line, try_line};
+pub use live::{LiveLine, LiveSeries, LiveSpan};
+pub use series::try_line;
 pub(crate) use short::painted_grade;
 pub use short::short;
 
@@ -111,10 +113,12 @@ fn tables(measured: &Measurement, has_rfc573: bool) -> Vec<Titled> {
     if let Some(echo) = &measured.echo {
         let split = (!echo.layers.is_empty()).then(|| Split {
             title: "Where the median echo went",
-            rows: echo.layers.iter().copied().map(SplitRow::from).collect(),
+            rows: rows_of_echo(&echo.layers, measured),
             error: echo.error.map(|error| {
                 let spread = echo.spread_sentence().map(|spread| format!(" {spread}"));
-                error.sentence(echo.p50_ns) + &spread.unwrap_or_default()
+                let reduced = reduced_sentence(echo).map(|reduced| format!(" {reduced}"));
+                let sentences = spread.into_iter().chain(reduced);
+                error.sentence(echo.p50_ns) + &sentences.collect::<String>()
             }),
         });
         all.push(("Echo of one character".to_owned(), echoes(measured), split));
@@ -125,7 +129,7 @@ fn tables(measured: &Measurement, has_rfc573: bool) -> Vec<Titled> {
     if let Some(screenful) = &measured.screenful {
         let split = (!screenful.layers.is_empty()).then(|| Split {
             title: "Where the screenful went",
-            rows: rows_of(screenful),
+            rows: rows_of_screenful(screenful, measured),
             error: screenful.error.map(|error| error.sentence(screenful.total_ns())),
         });
         all.push((screenful_title(measured), screenfuls(measured), split));
@@ -181,13 +185,13 @@ pub fn stack(measured: &Measurement) -> LayerStack {
     let echo = echo.map(|echo| StackedBar {
         label: "median echo of one character".to_owned(),
         name: "echo".to_owned(),
-        layers: echo.layers.clone(),
+        rows: rows_of_echo(&echo.layers, measured),
     });
     let screenful = measured.screenful.as_ref().filter(|screenful| !screenful.layers.is_empty());
     let screenful = screenful.map(|screenful| StackedBar {
         label: format!("screenful, {}", extent_of(screenful)),
         name: "screenful".to_owned(),
-        layers: screenful.layers.clone(),
+        rows: rows_of_screenful(screenful, measured),
     });
     LayerStack {
         title: "Where the time went, by layer".to_owned(),
@@ -321,6 +325,15 @@ fn echoes(measured: &Measurement) -> Table {
     table
 }
 
+/// Returns a sentence about a number of keys that was reduced.
+fn reduced_sentence(echo: &Echo) -> Option<String> {
+    Some(format!(
+        "{} of {} keys were typed because the path is slow; --keys specifies the number.",
+        count(echo.samples),
+        count(echo.reduced_from?)
+    ))
+}
+
 fn further_echoes(measured: &Measurement) -> Table {
     let headers = ["samples", "p50", "most"];
     let mut table = headers.into_iter().fold(Table::new().text("keys"), Table::number);
@@ -378,8 +391,11 @@ fn screenfuls(measured: &Measurement) -> Table {
 fn tcp(measured: &Measurement) -> Table {
     let mut table = Table::new().text("figure").number("value");
     let Some(tcp) = &measured.tcp else { return table };
+    if let Some(min_ns) = tcp.rtt_min_ns {
+        table.row(["minimum RTT".to_owned(), duration(min_ns)]);
+    }
     let rows = [
-        ("round-trip time", duration_or_unknown(tcp.rtt_ns)),
+        ("smoothed RTT at the end", duration_or_unknown(tcp.rtt_ns)),
         ("RTT mean deviation", duration_or_unknown(tcp.rtt_deviation_ns)),
         ("segments retransmitted", count_or_unknown(tcp.retransmissions)),
         ("segments in", count_or_unknown(tcp.segments_in)),
@@ -431,7 +447,8 @@ mod tests {
         interrupt or system call  5.10 µs    2 % ▉
         Telnet                     400 ns  < 1 % ▏
         terminal                  2.50 µs    1 % ▍
-        remote host and network    202 µs   96 % █████████████████████████████████████▌
+        network                   58.0 µs   28 % ██████████▊
+        remote host                144 µs   69 % ██████████████████████████▋
         total                      210 µs  100 %
 
         A screenful: the output of a command
@@ -449,7 +466,7 @@ mod tests {
         TCP at the end of the connection
         figure                       value
         -------------------------  -------
-        round-trip time            58.0 µs
+        smoothed RTT at the end    58.0 µs
         RTT mean deviation         21.0 µs
         segments retransmitted           0
         segments in                    214
@@ -497,7 +514,8 @@ mod tests {
         int/syscall  5.10 us    2 % #
         Telnet        400 ns  < 1 % #
         terminal     2.50 us    1 % #
-        remote        202 us   96 % ###########
+        network      58.0 us   28 % ###
+        remote host   144 us   69 % ########
         total         210 us  100 %
 
         A screenful: the output of a command
@@ -517,7 +535,7 @@ mod tests {
         TCP at the end of the connection
         figure                       value
         -------------------------  -------
-        round-trip time            58.0 us
+        smoothed RTT at the end    58.0 us
         RTT mean deviation         21.0 us
         segments retransmitted           0
         segments in                    214

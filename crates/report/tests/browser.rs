@@ -87,6 +87,9 @@ const OVERFLOW_SCRIPT: &str = "
 for (const frame of document.querySelectorAll('iframe')) {
   const inside = frame.contentDocument, root = inside.scrollingElement;
   const faults = [];
+  // The texts of the tips must fit, too.
+  inside.head.append(Object.assign(inside.createElement('style'),
+    { textContent: '.tip text { display: inline !important; }' }));
   for (const picture of inside.querySelectorAll('svg')) {
     const room = picture.viewBox.baseVal;
     if (picture.getClientRects().length == 0) continue;

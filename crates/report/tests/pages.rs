@@ -7,6 +7,7 @@ use report::html::line_chart::{Line, LineChart, LineStyle};
 use report::html::plot::{Plot, PlotAxis, Scale, Series, SeriesShape, Unit};
 use report::html::waterfall::{Span, Waterfall};
 use report::html::{Report, Section};
+use report::split_row::Part;
 use report::summary;
 use report::table::Table;
 
@@ -67,7 +68,7 @@ fn page_of(text: &str) -> String {
         note: format!("note {text}"),
         figures: table.clone(),
     };
-    let span = Span { label: text.clone(), start_ns: 0, end_ns: 9, layer: None };
+    let span = Span { label: text.clone(), start_ns: 0, end_ns: 9, part: None };
     let waterfall = Waterfall { title: text.clone(), spans: vec![span], note: text.clone() + "." };
     let mut stack = summary::stack(&sample());
     stack.title.clone_from(&text);
@@ -79,6 +80,7 @@ fn page_of(text: &str) -> String {
         Section::Lead(text.clone()),
         Section::Heading(text.clone()),
         Section::Paragraph(text.clone()),
+        Section::Command(text.clone()),
         Section::Table { title: text.clone(), table },
         Section::Chart(chart),
         Section::Plot(Box::new(plot)),
@@ -140,7 +142,7 @@ fn sample_page() -> String {
         label: label.to_owned(),
         start_ns,
         end_ns,
-        layer,
+        part: layer.map(Part::from),
     });
     let mut report = summary::report(&sample());
     report.sections.push(Section::Waterfall(Waterfall {
@@ -189,7 +191,11 @@ fn a_page_with_every_chart_is_well_formed_and_contains_them() {
 fn every_chart_has_a_role_a_label_and_a_table_beside_it() {
     let page = sample_page();
     let pictures = page.matches("<svg class=\"wide\"").count();
-    assert_eq!(page.matches("role=\"img\" aria-label=\"").count(), 2 * pictures);
+    assert_eq!(page.matches("role=\"group\" aria-label=\"").count(), 2 * pictures);
+    // Each bar and mark has a text that needs no pointer.
+    let tips = page.matches("<g class=\"tip\" tabindex=\"").count();
+    assert_eq!(page.matches("role=\"img\" aria-label=\"").count(), tips);
+    assert!(tips > pictures, "{tips}");
     for figure in page.split("<figure>").skip(1) {
         assert!(figure.split("</figure>").next().unwrap().contains("<table>"));
     }

@@ -15,7 +15,8 @@ use crate::exit::{self, Failure, print_error};
 use crate::heading;
 use crate::manual::ManualPage;
 use crate::manual::entries::REPORT_VARIABLES;
-use crate::measure::{interrupts_by_signals, keystroke_waterfall, status_display, style};
+use crate::measure::{interrupts_by_signals, status_display};
+use crate::output_style::style;
 use anyhow::{Context, Result, bail};
 use carrier::{self, EngineContext, Outcome, Route, SerialLink};
 use measure::{
@@ -32,6 +33,7 @@ use os::tun::Tun;
 use protocols::terminal::Terminal;
 use records::{Measurement, escape};
 use report::bar_chart::Style;
+use report::html::waterfall::Waterfall;
 use report::table::wrap;
 use report::{bar_chart, summary};
 use std::fmt;
@@ -151,6 +153,7 @@ fn check_interrupted(interrupts: &Interrupts) -> Result<()> {
 fn plan() -> SessionParameters {
     SessionParameters {
         keys: KEY_COUNT,
+        echo_time: None,
         login: None,
         prompts: Prompts::default(),
         command: None,
@@ -309,7 +312,7 @@ fn leave_report(
     style: Style,
 ) -> Result<()> {
     let keystroke = median_keystroke(&login.findings, &login.circumstances);
-    let picture = keystroke.as_ref().map(keystroke_waterfall);
+    let picture = keystroke.map(|one| Waterfall::of_keystroke(&one, &login.measured));
     let text = page::render(laboratory, &login.measured, picture, &login.server);
     let (file, is_persistent) = page::write(&text, arguments.report.as_deref())?;
     if !is_persistent {

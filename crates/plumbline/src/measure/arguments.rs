@@ -75,6 +75,9 @@ pub(crate) struct Arguments {
     /// is a plumb that runs on this machine.
     #[arg(value_name = "target", required_unless_present_any = ["exec", "compare"])]
     target: Option<MeasureTarget>,
+    /// A port as in telnet HOST PORT, which only leads to a hint.
+    #[arg(hide = true, value_name = "port")]
+    port: Option<String>,
     /// Measure this program on a pseudo-terminal, such as 'ssh host'
     ///
     /// The program and its arguments are one word of the shell. They are split by the quoting rules
@@ -112,11 +115,11 @@ pub(crate) struct Arguments {
     /// Command that prints the screenful in a shell [default: a printf of 24 lines]
     #[arg(long, value_name = "command", help_heading = heading::LOGIN)]
     pub(super) command: Option<String>,
-    /// Number of keys whose echo is measured
-    #[arg(long, default_value_t = 200, value_name = "count",
-          value_parser = clap::value_parser!(u32).range(1..=100_000),
+    /// Number of keys whose echo is measured [default: 200; if these take more than 30 seconds,
+    /// fewer, but at least 20]
+    #[arg(long, value_name = "count", value_parser = clap::value_parser!(u32).range(1..=100_000),
           help_heading = heading::LOGIN)]
-    pub(super) keys: u32,
+    pub(super) keys: Option<u32>,
 
     /// Size of the largest transfer; the smaller ones are 1K, 4K, 16K and so on
     #[arg(long, value_name = "size", default_value = "16M", value_parser = size,
@@ -144,17 +147,19 @@ pub(crate) struct Arguments {
           value_parser = clap::value_parser!(u64).range(1..=100_000),
           help_heading = heading::SERIES)]
     pub(super) count: Option<u64>,
-    /// Interval between the starts of two tries, such as 500ms, 60s or 5m [default: 60s]
+    /// Interval between the starts of two tries, such as 500ms, 60s or 5m [default: 60s; without
+    /// --tries a tenth of --for, from 1s to 60s]
     #[arg(long, value_name = "duration", value_parser = duration, help_heading = heading::SERIES)]
     pub(super) every: Option<Duration>,
-    /// Total duration of the tries, such as 30m or 24h. For a running plumb: the observation time
-    /// [default: 2s]
+    /// Total duration of the tries, such as 30m or 24h, which includes the first measurement. For a
+    /// running plumb: the observation time [default: 2s]
     #[arg(long = "for", value_name = "duration", value_parser = duration,
           help_heading = heading::SERIES)]
     pub(super) length: Option<Duration>,
 
-    /// Try until an interrupt, and display the recent tries on the last line of a terminal; the
-    /// default of --every is 1s
+    /// Try until an interrupt, and display the tries on the whole terminal: the last one, the times
+    /// of the recent ones, and the parts of an echo. The key q ends the tries. The default of --every
+    /// is 1s
     #[arg(long, conflicts_with_all = ["count", "length"], help_heading = heading::SERIES)]
     pub(super) follow: bool,
 
@@ -212,6 +217,14 @@ impl Arguments {
         let has_end = self.count.is_some() || self.length.is_some();
         let is_series = has_end || self.every.is_some() || self.follow;
         let target = self.target()?;
+        if let Some(port) = &self.port {
+            let example = format!("{target}:{port}");
+            let hint = match example.parse::<MeasureTarget>() {
+                Ok(_) => format!("for a port, use plumb measure {example}"),
+                Err(_) => "to compare programs, use --compare".to_owned(),
+            };
+            bail!("only one target can be measured: {hint}");
+        }
         let is_of_files = matches!(target, MeasureTarget::Files(_));
         match &target {
             _ if is_series && !self.compare.is_empty() => {
@@ -285,6 +298,17 @@ mod tests {
             assert_eq!(parsed.estimate, Some(10 << 30), "{option}");
             assert!(parsed.schedule().is_ok(), "{option}");
         }
+    }
+
+    #[test]
+    fn a_port_as_a_second_word_leads_to_a_hint() {
+        let error = arguments("host 2323").schedule().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "only one target can be measured: for a port, use plumb measure host:2323"
+        );
+        let error = arguments("host other").schedule().unwrap_err().to_string();
+        assert!(error.ends_with("use --compare"), "{error}");
     }
 
     #[test]

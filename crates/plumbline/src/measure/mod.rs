@@ -5,19 +5,20 @@
 //! reports and exit codes.
 
 mod arguments;
-mod keystroke_waterfall;
+mod live;
 mod status_display;
 mod termination_signals;
 
 pub(crate) use arguments::{ABOUT, Arguments, PAGE};
-pub(crate) use keystroke_waterfall::keystroke_waterfall;
 pub(crate) use status_display::status_display;
 pub(crate) use termination_signals::interrupts_by_signals;
 
 use crate::exit::{self, Failure, print_error};
 use crate::files::{credentials, print_message};
+use crate::output_style::style;
 use anyhow::{Context, Result};
 use clap::ColorChoice;
+use live::LiveDisplay;
 use measure::{
     FailureKind, FileOptions, Interrupts, Login, LoginOptions, MeasureOptions, MeasureTarget,
     Prompts, Schedule, Series, SeriesResult,
@@ -27,8 +28,9 @@ use os::tty::{self, RawMode};
 use records::Measurement;
 use records::calendar::Moment;
 use records::measures::Attempt;
-use report::bar_chart::{Charset, Style};
+use report::bar_chart::Style;
 use report::html::Section;
+use report::html::waterfall::Waterfall;
 use report::summary;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
@@ -49,12 +51,23 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         if !arguments.compare.is_empty() {
             return compare(arguments, &options, &interrupts);
         }
-        let on_try = |tries: &[Attempt]| show_try(arguments, schedule, tries);
+        let display = if is_live(arguments) {
+            let target = options.target.to_string();
+            let style = style_with(arguments.color);
+            Some(LiveDisplay::start(target, style, interrupts.interrupter())?)
+        } else {
+            None
+        };
+        let on_try = |tries: &[Attempt]| match (&display, tries.last()) {
+            (Some(display), Some(last)) => display.push(last),
+            _ => show_try(arguments, schedule, tries),
+        };
         let series = Series { options: &options, interrupts: &interrupts, on_try: &on_try };
-        let series_result = series.run(schedule)?;
-        if let (true, Some(display)) = (arguments.follow, status_display()) {
-            display("");
+        let series_result = series.run(schedule);
+        if let Some(display) = display {
+            display.end();
         }
+        let series_result = series_result?;
         report(arguments, &series_result)?;
         // A series is meant to be ended by an interrupt.
         if schedule.count == 1 && interrupts.is_interrupted() {
@@ -66,6 +79,11 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         print_error(&error);
         Err(Failure::ThisMachine)
     })
+}
+
+/// Returns whether the series is displayed on the whole terminal.
+fn is_live(arguments: &Arguments) -> bool {
+    arguments.follow && !arguments.json && tty::is_stdout_terminal()
 }
 
 impl From<FailureKind> for Failure {
@@ -118,20 +136,16 @@ fn options(arguments: &Arguments) -> Result<MeasureOptions> {
             writes: arguments.write,
             estimate_bytes: arguments.estimate,
             credentials: |url| credentials(url, None),
-            message: print_message,
+            message: if is_live(arguments) { live::show_status } else { print_message },
         },
         observation_time: arguments.length,
-        progress: status_display(),
+        progress: if is_live(arguments) { Some(live::show_status) } else { status_display() },
     })
 }
 
 /// Prints the last of `tries` if there are several tries.
 fn show_try(arguments: &Arguments, schedule: Schedule, tries: &[Attempt]) {
     let Some(last) = tries.last().filter(|_| schedule.count > 1 && !arguments.json) else { return };
-    let display = status_display().filter(|_| arguments.follow);
-    if let Some(display) = display {
-        display("");
-    }
     let style = style_with(arguments.color);
     let now = Moment::from(SystemTime::now()).rfc_3339();
     let time = now.get(11..19).unwrap_or_default();
@@ -139,9 +153,6 @@ fn show_try(arguments: &Arguments, schedule: Schedule, tries: &[Attempt]) {
     // Ignored: the reader of the output has gone.
     _ = stdout.write_all(summary::try_line(last, time, style).as_bytes());
     _ = stdout.flush();
-    if let Some(display) = display {
-        display(&summary::recent_line(tries, style));
-    }
 }
 
 /// Measures the programs of `--compare` in turn, and prints their figures side by side.
@@ -200,8 +211,12 @@ fn report(arguments: &Arguments, series_result: &SeriesResult) -> Result<()> {
         // The waterfall of a keystroke is the first picture.
         let at = page.sections.iter().position(|section| matches!(section, Section::Plot(_)));
         let at = at.unwrap_or(page.sections.len());
-        let picture = measured.keystroke.as_ref().map(keystroke_waterfall);
+        let picture = measured.keystroke.as_ref();
+        let picture = picture.map(|one| Waterfall::of_keystroke(one, record));
         page.sections.splice(at..at, picture.map(Section::Waterfall));
+        let words: Vec<_> = std::env::args_os().collect();
+        let command = measure::command_text(words.iter().map(AsRef::as_ref));
+        page.sections.insert(2, Section::Command(command));
         std::fs::write(file, page.render())
             .with_context(|| format!("cannot write the report to {}", file.display()))?;
     }
@@ -239,24 +254,6 @@ fn style_with(choice: ColorChoice) -> Style {
         ColorChoice::Auto => style,
         ColorChoice::Always => Style { color: true, ..style },
         ColorChoice::Never => Style { color: false, ..style },
-    }
-}
-
-/// Returns the capabilities of the terminal at stdout.
-pub(crate) fn style() -> Style {
-    let is_terminal = tty::is_stdout_terminal();
-    let has = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
-        .iter()
-        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()));
-    let is_unicode = locale.is_none_or(|locale| {
-        let locale = locale.to_uppercase();
-        locale.contains("UTF-8") || locale.contains("UTF8")
-    });
-    Style {
-        width: exit::stdout_columns(),
-        charset: if is_unicode { Charset::Unicode } else { Charset::Ascii },
-        color: is_terminal && !has("NO_COLOR") && std::env::var("TERM").as_deref() != Ok("dumb"),
     }
 }
 

@@ -55,7 +55,8 @@ fn waits_for_quit(time: Duration) -> Result<bool> {
     }
 }
 
-fn is_quit_key(key: KeyEvent) -> bool {
+/// Returns whether `key` ends a display on the whole terminal.
+pub(crate) fn is_quit_key(key: KeyEvent) -> bool {
     let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
     matches!(
         (key.code, is_control),

@@ -3,6 +3,8 @@
 mod live;
 mod meter_table;
 
+pub(crate) use live::is_quit_key;
+
 use crate::exit::{self, Failure};
 use crate::heading;
 use crate::manual::ManualPage;

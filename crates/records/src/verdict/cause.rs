@@ -1,6 +1,7 @@
 //! Causes of the user's waiting time, and their ranking.
 
 use crate::format::{duration, share};
+use serde::{Deserialize, Serialize};
 
 /// Kind of a cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -189,30 +190,38 @@ impl CauseKind {
     }
 }
 
-/// An operation that the user waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// An operation that the user waits for. In JSON it has the name of [`Self::text`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Operation {
     /// All steps until the session is usable.
+    #[serde(rename = "session set-up")]
     Login,
     /// The echo of a key.
+    #[serde(rename = "an echo")]
     Echo,
     /// The echo of a key in a train of keys typed at a steady pace, regardless of echoes.
+    #[serde(rename = "an echo during steady typing")]
     EchoTrain,
     /// The echo of a key while other data arrives.
+    #[serde(rename = "an echo during output")]
     EchoUnderLoad,
     /// A short answer to a command.
+    #[serde(rename = "a short answer")]
     Answer,
     /// A screenful.
+    #[serde(rename = "a screenful")]
     Screenful,
     /// A longer flow.
+    #[serde(rename = "the transfer")]
     Transfer,
     /// The steps of a file server session before its first transfer.
+    #[serde(rename = "connection set-up")]
     Session,
 }
 
 impl Operation {
     /// Every operation.
-    const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Login,
         Self::Echo,
         Self::EchoTrain,

@@ -274,8 +274,9 @@ fn undecided(measured: &Measurement, timing: Timing<'_>) -> String {
 }
 
 fn round_trip(measured: &Measurement) -> Option<u64> {
-    let smoothed = measured.tcp.as_ref().and_then(|tcp| tcp.rtt_ns);
-    [smoothed, measured.phases.connect_ns].into_iter().flatten().min()
+    let tcp = measured.tcp.as_ref();
+    let of_tcp = tcp.map_or([None; 2], |tcp| [tcp.rtt_min_ns, tcp.rtt_ns]);
+    of_tcp.into_iter().chain([measured.phases.connect_ns]).flatten().min()
 }
 
 /// Returns the gap in the screenful that only a delayed acknowledgment explains.
@@ -522,6 +523,7 @@ mod tests {
         let mut measured = blank();
         measured.echo = Some(Echo {
             samples: 20,
+            reduced_from: None,
             min_ns: total_ns,
             p50_ns: total_ns,
             p90_ns: total_ns,

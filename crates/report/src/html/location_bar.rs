@@ -1,9 +1,9 @@
 //! The time of one operation, split by location: one bar, and a table that serves as its legend.
 
 use super::elements::{element, push_table};
-use super::svg::{Svg, Window, fit, width_of};
+use super::svg::{Svg, Window, fit, location_class, location_label_class, width_of};
 use crate::table::Table;
-use records::assessment::{Delay, Location};
+use records::assessment::{Delay, LocationTime};
 use records::format::{duration, share};
 
 const BAR_HEIGHT: f64 = 34.0;
@@ -26,11 +26,11 @@ impl LocationBar {
             out.push_str(&self.draw(window));
         }
         let mut table = Table::new().text("location").number("time").number("share");
-        for (location, ns) in &self.delay.parts {
+        for LocationTime { location, ns } in &self.delay.parts {
             let share = share(*ns, self.delay.total_ns);
             table.row([location.text().to_owned(), duration(*ns), share]);
         }
-        let class = |row: usize| self.delay.parts.get(row).map(|part| class_of(part.0));
+        let class = |row: usize| Some(location_class(self.delay.parts.get(row)?.location));
         push_table(out, &table, class);
         out.push_str("</figure>\n");
     }
@@ -42,38 +42,19 @@ impl LocationBar {
         svg.text("start name", 0.0, 15.0, &fit(self.delay.operation.text(), label_width));
         svg.text("end number", window.width(), 15.0, &total);
         let mut x = 0.0;
-        for (location, ns) in &self.delay.parts {
+        for LocationTime { location, ns } in &self.delay.parts {
             let part = *ns as f64 / self.delay.total_ns.max(1) as f64;
             let width = part * window.width();
             let share = share(*ns, self.delay.total_ns);
             let text = format!("{} {share}", location.text());
             let tip = format!("{}: {} ({share})", location.text(), duration(*ns));
-            svg.rect(class_of(*location), [x, TOP, (width - 1.0).max(0.5), BAR_HEIGHT], &tip);
+            svg.rect(location_class(*location), [x, TOP, (width - 1.0).max(0.5), BAR_HEIGHT], &tip);
             let label = if width > width_of(&text) + 10.0 { text } else { share };
             if width > width_of(&label) + 4.0 {
-                svg.text(label_class(*location), x + width / 2.0, TOP + 21.5, &label);
+                svg.text(location_label_class(*location), x + width / 2.0, TOP + 21.5, &label);
             }
             x += width;
         }
         svg.finish(TOP + BAR_HEIGHT, &format!("{}: shares as in the table", self.title))
-    }
-}
-
-const fn class_of(location: Location) -> &'static str {
-    match location {
-        Location::Network => "l4",
-        Location::Line => "l0",
-        Location::RemoteHost | Location::RemoteHostAndNetwork => "l1",
-        Location::ThisHost => "l8",
-        Location::Other => "l5",
-    }
-}
-
-const fn label_class(location: Location) -> &'static str {
-    match location {
-        Location::Network | Location::RemoteHost | Location::RemoteHostAndNetwork => {
-            "middle on-dark"
-        }
-        Location::Line | Location::ThisHost | Location::Other => "middle on-light",
     }
 }

@@ -1,6 +1,6 @@
 //! Points, steps, bars and stems over two axes, each linear or logarithmic, with units.
 //!
-//! Each axis has a unit and formats its ticks with it: `20 µs`, `16 KiB`, `5 Mbit/s`. A linear axis
+//! Each axis has a unit and formats its ticks with it: `20 µs`, `16 kB`, `5 MB/s`. A linear axis
 //! begins at 0 with [`Scale::FromZero`], and at its smallest value with [`Scale::Linear`].
 
 use super::elements::push_figure;
@@ -54,8 +54,8 @@ pub enum Unit {
     Time,
     /// Bytes.
     Bytes,
-    /// Bits per second.
-    Rate,
+    /// Bytes per second.
+    ByteRate,
     /// A dimensionless count.
     Count,
     /// Percent.
@@ -103,6 +103,15 @@ pub enum SeriesShape {
     Stems,
     /// A vertical line over the full height at each point.
     Verticals,
+    /// A shaded area over the full height from each point to the next, without a legend.
+    Band,
+}
+
+impl SeriesShape {
+    /// Returns whether the vertical position of the points has no meaning.
+    const fn has_full_height(self) -> bool {
+        matches!(self, Self::Verticals | Self::Band)
+    }
 }
 
 impl Series {
@@ -123,7 +132,7 @@ impl Series {
             Scale::FromZero => (0.0..=MAX_VALUE).contains(&value),
             Scale::Linear => value.abs() <= MAX_VALUE,
         };
-        let is_vertical = self.shape == SeriesShape::Verticals;
+        let is_vertical = self.shape.has_full_height();
         let visible_points = self.points.iter().copied();
         let visible_points = visible_points
             .filter(|(x, y)| is_drawable(&plot.x, *x) && (is_vertical || is_drawable(&plot.y, *y)));
@@ -165,7 +174,6 @@ impl Ruler {
         match axis.scale {
             Scale::FromZero => Self::linear(axis.unit, 0.0, high, max_steps),
             Scale::Linear => Self::linear(axis.unit, low, high, max_steps),
-            Scale::Logarithmic if axis.unit == Unit::Bytes => Self::binary(low, high, max_steps),
             Scale::Logarithmic => Self::logarithmic(axis.unit, low, high, max_steps),
         }
     }
@@ -174,14 +182,10 @@ impl Ruler {
         let span = if high - low > high.abs() * 1e-6 { high - low } else { high.abs().max(1.0) };
         let min = if unit == Unit::Count { 1.0 } else { 1e-6 };
         let min_step = (span / max_steps).max(min);
-        let power = step_base(unit, min_step);
-        let steps = if power.fract() == 0.0 && matches!(unit, Unit::Bytes) && power >= 1024.0 {
-            [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0].as_slice()
-        } else {
-            [1.0, 2.0, 5.0, 10.0].as_slice()
-        };
-        let factor = steps.iter().find(|factor| *factor * power >= min_step * 0.999);
-        let step = factor.copied().unwrap_or(1024.0) * power;
+        let power = 10_f64.powf(min_step.log10().floor());
+        let factors = [1.0, 2.0, 5.0, 10.0];
+        let factor = factors.into_iter().find(|factor| factor * power >= min_step * 0.999);
+        let step = factor.unwrap_or(10.0) * power;
         let first = (low / step).floor();
         let mut at = Vec::new();
         for tick in 0..=40_u32 {
@@ -192,12 +196,7 @@ impl Ruler {
             }
         }
         let ends = (at.first().copied().unwrap_or(0.0), at.last().copied().unwrap_or(1.0));
-        let name = |value: f64| match unit {
-            // A step that is not a multiple of 1024 bytes is labeled in bytes.
-            Unit::Bytes if step % 1024.0 != 0.0 && value > 0.0 => format!("{} B", plain(value)),
-            _ => with_unit(unit, value),
-        };
-        let ticks = at.into_iter().map(|value| (value, name(value))).collect();
+        let ticks = at.into_iter().map(|value| (value, with_unit(unit, value))).collect();
         Self { low: ends.0, high: ends.1, is_log: false, ticks }
     }
 
@@ -222,25 +221,6 @@ impl Ruler {
             }
         }
         Self::with(unit, found.unwrap_or_default())
-    }
-
-    /// Returns a ruler with ticks at powers of two, of which the first and the last enclose `low`
-    /// and `high`.
-    fn binary(low: f64, high: f64, max_steps: f64) -> Self {
-        let low = low.clamp(1e-9, MAX_VALUE);
-        let high = high.clamp(1e-9, MAX_VALUE);
-        let first = (low * 1.000_001).log2().floor().exp2();
-        let last = (high * 0.999_999).log2().ceil().exp2().max(first * 2.0);
-        let mut at = Vec::new();
-        for base in [2.0, 4.0, 16.0, 64.0, 1024.0] {
-            let ticks = std::iter::successors(Some(first), |tick| Some(tick * base));
-            at = ticks.take_while(|tick| *tick <= last * 1.000_001).collect();
-            if at.len() as f64 <= max_steps + 1.0 {
-                break;
-            }
-        }
-        let ticks = at.into_iter().map(|value| (value, with_unit(Unit::Bytes, value))).collect();
-        Self { low: first, high: last, is_log: true, ticks }
     }
 
     fn with(unit: Unit, at: Vec<f64>) -> Self {
@@ -279,14 +259,6 @@ fn log_ticks(base: f64, factors: &[f64], low: f64, high: f64) -> Vec<f64> {
     all.get(from..=to).map(<[f64]>::to_vec).unwrap_or_default()
 }
 
-/// Returns the power of 10, or of 1024 for bytes, on which a step is based.
-fn step_base(unit: Unit, rough: f64) -> f64 {
-    if unit == Unit::Bytes && rough >= 1024.0 {
-        return 1024_f64.powf((rough.ln() / 1024_f64.ln()).floor());
-    }
-    10_f64.powf(rough.log10().floor())
-}
-
 /// Returns a value with its unit, in short form.
 fn with_unit(unit: Unit, value: f64) -> String {
     let decimal = |names: [&str; 4], scales: [f64; 4]| {
@@ -298,10 +270,8 @@ fn with_unit(unit: Unit, value: f64) -> String {
     match unit {
         _ if value.abs() < 1e-12 => "0".to_owned(),
         Unit::Time => decimal(["ns", "µs", "ms", "s"], [1.0, 1e3, 1e6, 1e9]),
-        Unit::Bytes => {
-            decimal(["B", "KiB", "MiB", "GiB"], [1.0, 1024.0, 1_048_576.0, 1_073_741_824.0])
-        }
-        Unit::Rate => decimal(["bit/s", "kbit/s", "Mbit/s", "Gbit/s"], [1.0, 1e3, 1e6, 1e9]),
+        Unit::Bytes => decimal(["B", "kB", "MB", "GB"], [1.0, 1e3, 1e6, 1e9]),
+        Unit::ByteRate => decimal(["B/s", "kB/s", "MB/s", "GB/s"], [1.0, 1e3, 1e6, 1e9]),
         Unit::Percent => format!("{} %", plain(value)),
         Unit::Count => plain(value),
     }
@@ -349,8 +319,7 @@ impl Plot {
         };
         let x = Ruler::of(&self.x, visible_points.iter().flatten().map(|point| point.0), most_x);
         let not_vertical = self.series.iter().zip(&visible_points);
-        let not_vertical =
-            not_vertical.filter(|(series, _)| series.shape != SeriesShape::Verticals);
+        let not_vertical = not_vertical.filter(|(series, _)| !series.shape.has_full_height());
         let ys = not_vertical.flat_map(|(_, points)| points).map(|point| point.1);
         let y = Ruler::of(&self.y, ys, most_y);
         let left = y.ticks.iter().map(|(_, name)| width_of(name)).fold(20.0, f64::max) + 10.0;
@@ -368,12 +337,13 @@ impl Plot {
 
     /// Draws the legend if there are several series, and returns its height.
     fn legend(&self, svg: &mut Svg, window: Window) -> f64 {
-        if self.series.len() < 2 {
+        let is_named = |series: &&Series| series.shape != SeriesShape::Band;
+        if self.series.iter().filter(is_named).count() < 2 {
             return 0.0;
         }
         let mut x = 0.0;
         let mut y = TOP_MARGIN;
-        for series in &self.series {
+        for series in self.series.iter().filter(is_named) {
             let name = fit(&series.name, window.width() - KEY_WIDTH - 8.0);
             let width = KEY_WIDTH + width_of(&name) + 22.0;
             if x > 0.0 && x + width > window.width() {
@@ -447,6 +417,12 @@ impl Plot {
                     svg.mark(hue, (x, y), &self.tip(series, *point));
                 }
             }
+            SeriesShape::Band => {
+                for pair in placed_points.windows(2) {
+                    let [(from, _), (to, _)] = pair else { continue };
+                    svg.area("band", [*from, frame.top, to - from, frame.bottom - frame.top]);
+                }
+            }
             SeriesShape::Verticals => {
                 for (x, _) in placed_points {
                     svg.polyline(["dashed", hue.1], &[(x, frame.bottom), (x, frame.top)]);
@@ -475,7 +451,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const SHAPES: [SeriesShape; 7] = [
+    const SHAPES: [SeriesShape; 8] = [
         SeriesShape::Marks,
         SeriesShape::Line,
         SeriesShape::Dashed,
@@ -483,6 +459,7 @@ mod tests {
         SeriesShape::Bars,
         SeriesShape::Stems,
         SeriesShape::Verticals,
+        SeriesShape::Band,
     ];
 
     fn plot(points: Vec<(f64, f64)>, scale: Scale, unit: Unit, shape: SeriesShape) -> Plot {
@@ -510,21 +487,21 @@ mod tests {
     }
 
     #[test]
-    fn a_step_of_a_hundred_bytes_is_named_in_bytes() {
+    fn a_linear_axis_of_bytes_has_the_units_of_files() {
         let ticks = names(Scale::FromZero, Unit::Bytes, [0.0, 2_070.0]);
-        assert_eq!(ticks, ["0", "500 B", "1,000 B", "1,500 B", "2,000 B", "2,500 B"]);
+        assert_eq!(ticks, ["0", "500 B", "1 kB", "1.5 kB", "2 kB", "2.5 kB"]);
     }
 
     #[test]
-    fn a_logarithmic_axis_of_bytes_has_ticks_at_powers_of_two() {
+    fn a_logarithmic_axis_of_bytes_has_the_units_of_files() {
         let ticks = names(Scale::Logarithmic, Unit::Bytes, [1_024.0, 16_777_216.0]);
-        assert_eq!(ticks, ["1 KiB", "16 KiB", "256 KiB", "4 MiB"].map(str::to_owned));
+        assert_eq!(ticks, ["1 kB", "10 kB", "100 kB", "1 MB", "10 MB", "100 MB"]);
     }
 
     #[test]
     fn a_logarithmic_axis_of_rates_has_ticks_at_powers_of_ten() {
-        let ticks = names(Scale::Logarithmic, Unit::Rate, [3e5, 8e8]);
-        assert_eq!(ticks, ["100 kbit/s", "1 Mbit/s", "10 Mbit/s", "100 Mbit/s", "1 Gbit/s"]);
+        let ticks = names(Scale::Logarithmic, Unit::ByteRate, [3e5, 8e8]);
+        assert_eq!(ticks, ["100 kB/s", "1 MB/s", "10 MB/s", "100 MB/s", "1 GB/s"]);
     }
 
     #[test]
@@ -562,7 +539,7 @@ mod tests {
             shape in 0..SHAPES.len(),
         ) {
             for scale in [Scale::FromZero, Scale::Linear, Scale::Logarithmic] {
-                for unit in [Unit::Time, Unit::Bytes, Unit::Rate, Unit::Count, Unit::Percent] {
+                for unit in [Unit::Time, Unit::Bytes, Unit::ByteRate, Unit::Count, Unit::Percent] {
                     let plot = plot(points.clone(), scale, unit, SHAPES[shape]);
                     let drawn = plot.draw(Window::Wide);
                     prop_assert!(!drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
@@ -573,7 +550,7 @@ mod tests {
         #[test]
         fn ticks_are_few_and_reach_both_ends(low in 1e-3..1e12_f64, factor in 1.0..1e6_f64) {
             for scale in [Scale::FromZero, Scale::Linear, Scale::Logarithmic] {
-                for unit in [Unit::Time, Unit::Bytes, Unit::Rate, Unit::Percent] {
+                for unit in [Unit::Time, Unit::Bytes, Unit::ByteRate, Unit::Percent] {
                     let axis = PlotAxis { label: String::new(), unit, scale };
                     let high = low * factor;
                     let ruler = Ruler::of(&axis, [low, high].into_iter(), 6.0);

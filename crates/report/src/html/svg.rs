@@ -1,6 +1,8 @@
 //! SVG drawing: a few shapes, escaped text, and axis ticks.
 
+use crate::split_row::Part;
 use records::Layer;
+use records::assessment::Location;
 use records::escape;
 use std::fmt::Write;
 
@@ -35,30 +37,58 @@ impl Window {
 /// Approximate width of a letter, in pixels, at the font size of the style.
 pub(super) const LETTER_WIDTH: f64 = 6.9;
 
+/// Height of the line for tips, in pixels.
+const TIP_HEIGHT: f64 = 20.0;
+
 /// An SVG drawing under construction.
 #[derive(Debug)]
 pub(super) struct Svg {
     window: Window,
     body: String,
+    /// Whether the last line is reserved for tips.
+    has_tips: bool,
 }
 
 impl Svg {
     pub(super) fn new(window: Window) -> Self {
-        Self { window, body: String::new() }
+        Self { window, body: String::new(), has_tips: false }
     }
 
-    /// Adds a rectangle that displays `tip` when hovered.
+    /// Adds a rectangle that displays `tip` at the bottom of the drawing while the pointer is on it
+    /// or it has the focus.
     pub(super) fn rect(&mut self, class: &'static str, [x, y, w, h]: [f64; 4], tip: &str) {
+        let shape = format!(
+            "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{w:.1}\" \
+             height=\"{h:.1}\"/>"
+        );
+        self.with_tip("0", &shape, tip);
+    }
+
+    /// Adds a rectangle without a tip.
+    pub(super) fn area(&mut self, class: &'static str, [x, y, w, h]: [f64; 4]) {
         // Writing to a String cannot fail.
         let _ = write!(
             self.body,
-            "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{w:.1}\" height=\"{h:.1}\">\
-             <title>{}</title></rect>",
-            escape::html(tip)
+            "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{w:.1}\" height=\"{h:.1}\"/>"
+        );
+    }
+
+    /// Adds `shape` with its tip. A pointer, a touch or a click can focus it, and with the tab index
+    /// 0 also the keyboard.
+    fn with_tip(&mut self, tab_index: &'static str, shape: &str, tip: &str) {
+        self.has_tips = true;
+        let label = escape::html(tip);
+        let text = escape::html(&fit(tip, self.window.width()));
+        // Writing to a String cannot fail.
+        let _ = write!(
+            self.body,
+            "<g class=\"tip\" tabindex=\"{tab_index}\" role=\"img\" aria-label=\"{label}\">{shape}\
+             <text x=\"0\" y=\"100%\" dy=\"-5\">{text}</text></g>"
         );
     }
 
     pub(super) fn line(&mut self, class: &'static str, [x1, y1, x2, y2]: [f64; 4]) {
+        // Writing to a String cannot fail.
         let _ = write!(
             self.body,
             "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>"
@@ -80,27 +110,25 @@ impl Svg {
         self.body.push_str("\"/>");
     }
 
-    /// Adds a mark, one of five shapes, that displays `tip` when hovered.
+    /// Adds a mark, one of five shapes, that displays `tip` as [`Self::rect`] does. A chart may have
+    /// many marks, and a table of their values, so the keyboard skips them.
     pub(super) fn mark(&mut self, hue: (usize, &'static str), (x, y): (f64, f64), tip: &str) {
-        let path = match hue.0 % 5 {
-            0 => "m-3.5 -3.5h7v7h-7z",
-            1 => "m0 -4.6l4.2 7.6h-8.4z",
-            2 => "m0 -5l5 5l-5 5l-5 -5z",
-            3 => "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z",
-            _ => "m0 4.6l4.2 -7.6h-8.4z",
+        let (fill, path) = match hue.0 % 5 {
+            0 => ("", "m-3.6 -3.6h7.2v7.2h-7.2z"),
+            1 => (" f1", "m-3.6 0a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0 -7.2 0z"),
+            2 => ("", "m0 -5l5 5l-5 5l-5 -5z"),
+            3 => (" f3", "m0 -4.6l4.2 7.6h-8.4z"),
+            _ => ("", "m-4 -4l8 8m0 -8l-8 8"),
         };
-        let _ = write!(
-            self.body,
-            "<path class=\"mark {}\" d=\"M{x:.1} {y:.1}{path}\"><title>{}</title></path>",
-            hue.1,
-            escape::html(tip)
-        );
+        let shape = format!("<path class=\"mark {}{fill}\" d=\"M{x:.1} {y:.1}{path}\"/>", hue.1);
+        self.with_tip("-1", &shape, tip);
     }
 
     /// Returns the drawing, `height` pixels high, with `label` as its accessible text.
     pub(super) fn finish(self, height: f64, label: &str) -> String {
+        let height = if self.has_tips { height + TIP_HEIGHT } else { height };
         format!(
-            "<svg class=\"{}\" role=\"img\" aria-label=\"{}\" viewBox=\"0 0 {:.0} {height:.0}\">\
+            "<svg class=\"{}\" role=\"group\" aria-label=\"{}\" viewBox=\"0 0 {:.0} {height:.0}\">\
              {}</svg>\n",
             self.window.class(),
             escape::html(label),
@@ -110,19 +138,44 @@ impl Svg {
     }
 }
 
-/// Returns the class with the color of `layer`.
-pub(super) const fn layer_class(layer: Layer) -> &'static str {
-    match layer {
-        Layer::Line => "l0",
-        Layer::InterruptOrSystemCall => "l1",
-        Layer::Link => "l2",
-        Layer::Internet => "l3",
-        Layer::TcpFixed => "l4",
-        Layer::TcpPerByte => "l5",
-        Layer::Telnet => "l6",
-        Layer::Terminal => "l7",
-        Layer::RemoteHostAndNetwork => "l8",
-        Layer::RunQueue => "l9",
+/// Returns the class with the color of `part`: a shade of gray for a layer of this host.
+pub(super) const fn part_class(part: Part) -> &'static str {
+    match part {
+        Part::Remote(location) => location_class(location),
+        Part::Local(layer) => match layer {
+            Layer::InterruptOrSystemCall | Layer::TcpPerByte => "g0",
+            Layer::Link | Layer::Telnet => "g1",
+            Layer::Internet | Layer::Terminal => "g2",
+            _ => "g3",
+        },
+    }
+}
+
+/// Returns the class of a text on the color of `part`.
+pub(super) const fn part_label_class(part: Part) -> &'static str {
+    match part {
+        Part::Remote(location) => location_label_class(location),
+        Part::Local(_) => "middle on-light",
+    }
+}
+
+/// Returns the class with the color of `location`.
+pub(super) const fn location_class(location: Location) -> &'static str {
+    match location {
+        Location::Network => "l4",
+        Location::Line => "l0",
+        Location::RemoteHost => "l1",
+        Location::RemoteHostAndNetwork => "l5",
+        Location::ThisHost => "g2",
+        Location::Other => "g0",
+    }
+}
+
+/// Returns the class of a text on the color of `location`.
+pub(super) const fn location_label_class(location: Location) -> &'static str {
+    match location {
+        Location::Network | Location::RemoteHost => "middle on-dark",
+        _ => "middle on-light",
     }
 }
 

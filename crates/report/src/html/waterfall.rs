@@ -1,10 +1,12 @@
 //! Spans over one time axis: name, bar, duration.
 
 use super::elements::push_figure;
-use super::svg::{Svg, Ticks, Window, fit, layer_class, width_of};
+use super::svg::{Svg, Ticks, Window, fit, part_class, width_of};
+use crate::split_row::{Part, parts_of_wait};
 use crate::table::Table;
-use records::Layer;
 use records::format::duration;
+use records::keystroke::MedianKeystroke;
+use records::{LayerTime, Measurement};
 
 const TOP_MARGIN: f64 = 8.0;
 const BAR_HEIGHT: f64 = 16.0;
@@ -32,8 +34,8 @@ pub struct Span {
     pub start_ns: u64,
     /// End, ns; an end before the start counts as the start.
     pub end_ns: u64,
-    /// Layer whose color the bar takes, if the span belongs to one.
-    pub layer: Option<Layer>,
+    /// Part of a time whose color the bar takes, if the span belongs to one.
+    pub part: Option<Part>,
 }
 
 impl Span {
@@ -43,9 +45,52 @@ impl Span {
 }
 
 impl Waterfall {
+    /// Creates the waterfall of the median keystroke of `measured`, with one span per part.
+    #[must_use]
+    pub fn of_keystroke(keystroke: &MedianKeystroke, measured: &Measurement) -> Self {
+        let mut spans = Vec::new();
+        let mut add = |direction: &str, part: Part, ns: u64| {
+            let start_ns = spans.last().map_or(0, |span: &Span| span.end_ns);
+            let label = format!("{direction}{}", part.text());
+            spans.push(Span { label, start_ns, end_ns: start_ns + ns, part: Some(part) });
+        };
+        for LayerTime { layer, ns } in &keystroke.sending {
+            add("down: ", (*layer).into(), *ns);
+        }
+        for row in parts_of_wait(keystroke.waiting_ns, measured) {
+            add("", row.part, row.ns);
+        }
+        for LayerTime { layer, ns } in &keystroke.receiving {
+            add("up: ", (*layer).into(), *ns);
+        }
+        Self {
+            title: "One keystroke, from key to cell".to_owned(),
+            spans,
+            note: format!(
+                "The median of {} echoes, with one span per layer. The layers of a direction are \
+                 drawn in the order of their calls. The network is drawn as one span, although it \
+                 is crossed in both directions.",
+                keystroke.samples
+            ),
+        }
+    }
+
     pub(super) fn push(&self, out: &mut String) {
         let drawings = Window::BOTH.map(|window| self.draw(window));
-        push_figure(out, &self.title, drawings, &self.note, &self.figures());
+        let omitted = self.spans.len() - self.drawn_spans().len();
+        let note = match omitted {
+            0 => self.note.clone(),
+            1 => format!("{} One span below 1 % is only in the table.", self.note),
+            many => format!("{} {many} spans below 1 % are only in the table.", self.note),
+        };
+        push_figure(out, &self.title, drawings, note.trim(), &self.figures());
+    }
+
+    /// Returns the spans of at least 1 % of the whole time. Shorter spans would be hairlines.
+    fn drawn_spans(&self) -> Vec<&Span> {
+        let end = self.spans.iter().map(|span| span.end_ns).max().unwrap_or(0);
+        let min = end.saturating_sub(self.origin()) / 100;
+        self.spans.iter().filter(|span| span.length() >= min).collect()
     }
 
     fn origin(&self) -> u64 {
@@ -54,9 +99,10 @@ impl Waterfall {
 
     fn draw(&self, window: Window) -> String {
         let origin = self.origin();
+        let spans = self.drawn_spans();
         let ends = self.spans.iter().map(|span| span.end_ns.max(span.start_ns) - origin);
         let (unit, per_unit) = unit_of(ends.max().unwrap_or(0));
-        let longest = self.spans.iter().map(|span| width_of(&span.label)).fold(0.0, f64::max);
+        let longest = spans.iter().map(|span| width_of(&span.label)).fold(0.0, f64::max);
         // In a narrow window the name is above its bar, which then has the full width.
         let (row, left, name_width, max_ticks) = match window {
             Window::Wide => {
@@ -70,7 +116,7 @@ impl Waterfall {
         let ticks = Ticks::up_to(last.fold(0.0, f64::max), max_ticks);
         let right = window.width() - DURATION_WIDTH;
         let place = |value: f64| left + value / ticks.end() * (right - left);
-        let bottom = self.spans.iter().fold(TOP_MARGIN, |bottom, _| bottom + row);
+        let bottom = spans.iter().fold(TOP_MARGIN, |bottom, _| bottom + row);
         let mut svg = Svg::new(window);
         for tick in &ticks.at {
             svg.line("grid", [place(*tick), TOP_MARGIN, place(*tick), bottom + 4.0]);
@@ -78,7 +124,7 @@ impl Waterfall {
         }
         svg.text("end name", right, bottom + 38.0, &format!("time ({unit})"));
         let mut y = TOP_MARGIN;
-        for span in &self.spans {
+        for span in &spans {
             let from = place(in_units(span.start_ns - origin));
             let to = place(in_units(span.end_ns.max(span.start_ns) - origin));
             let (name_y, bar_y) = match window {
@@ -87,7 +133,7 @@ impl Waterfall {
             };
             svg.text("start", 2.0, name_y, &fit(&span.label, name_width));
             let tip = format!("{}: {}", span.label, duration(span.length()));
-            let class = span.layer.map_or("neutral", layer_class);
+            let class = span.part.map_or("neutral", part_class);
             svg.rect(class, [from, bar_y, (to - from).max(MIN_BAR_WIDTH), BAR_HEIGHT], &tip);
             svg.text("end number", window.width(), bar_y + 12.5, &duration(span.length()));
             y += row;
@@ -124,9 +170,39 @@ fn unit_of(ns: u64) -> (&'static str, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use records::Layer;
 
     fn span(start_ns: u64, end_ns: u64) -> Span {
-        Span { label: "key".to_owned(), start_ns, end_ns, layer: None }
+        Span { label: "key".to_owned(), start_ns, end_ns, part: None }
+    }
+
+    #[test]
+    fn each_span_of_a_keystroke_starts_at_the_end_of_the_span_before() {
+        let time = |layer, ns| LayerTime { layer, ns };
+        let sample = include_str!("../../../records/samples/measurement-4.json");
+        let mut measured = Measurement::from_json(sample).unwrap();
+        measured.tcp = None;
+        measured.phases.connect_ns = Some(100);
+        let keystroke = MedianKeystroke {
+            sending: vec![time(Layer::Telnet, 10), time(Layer::TcpFixed, 20)],
+            waiting_ns: 300,
+            receiving: vec![time(Layer::TcpFixed, 40), time(Layer::Terminal, 50)],
+            samples: 200,
+        };
+        let waterfall = Waterfall::of_keystroke(&keystroke, &measured);
+        let first_word = |span: &Span| span.label.split(' ').next().unwrap().to_owned();
+        let spans = waterfall.spans.iter();
+        let spans: Vec<_> =
+            spans.map(|span| (first_word(span), span.start_ns, span.end_ns)).collect();
+        let expected = [
+            ("down:", 0, 10),
+            ("down:", 10, 30),
+            ("network", 30, 130),
+            ("remote", 130, 330),
+            ("up:", 330, 370),
+            ("up:", 370, 420),
+        ];
+        assert_eq!(spans, expected.map(|(word, start, end)| (word.to_owned(), start, end)));
     }
 
     #[test]
@@ -142,6 +218,17 @@ mod tests {
     fn a_span_that_ends_before_it_starts_has_zero_length() {
         let waterfall = Waterfall { spans: vec![span(900, 100)], ..Waterfall::default() };
         assert!(waterfall.draw(Window::Wide).contains("width=\"1.5\""));
+    }
+
+    #[test]
+    fn spans_below_one_percent_are_only_in_the_table() {
+        let spans = vec![span(0, 9), span(9, 1_000), span(1_000, 1_010)];
+        let waterfall = Waterfall { spans, note: "Note.".to_owned(), ..Waterfall::default() };
+        let mut out = String::new();
+        waterfall.push(&mut out);
+        assert_eq!(waterfall.drawn_spans().len(), 2);
+        assert!(out.contains("Note. One span below 1 % is only in the table."), "{out}");
+        assert!(out.contains("<td class=\"number\">9 ns</td>"), "{out}");
     }
 
     #[test]

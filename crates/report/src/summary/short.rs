@@ -1,10 +1,10 @@
 //! The short form of a measurement: at most eight lines with the grade and the time that a user
 //! feels, a bar that shows where this time is spent, the remedy, and a table.
 
-use crate::bar_chart::{Charset, Style};
+use crate::bar_chart::{Charset, Style, color_code};
 use crate::table::wrap;
-use records::assessment::{Assessment, Delay, Grade, Location};
-use records::format::{UNKNOWN, count, duration, rate, share};
+use records::assessment::{Assessment, Delay, Grade, Location, LocationTime, SlowEcho};
+use records::format::{UNKNOWN, byte_rate, count, counted, duration, share, size};
 use records::measurement::{Measurement, NamedCause, PromptKind};
 use records::sizes::Direction;
 use records::verdict::{CauseKind, Operation};
@@ -14,6 +14,8 @@ use records::{escape, measures::AttemptOutcome};
 const LINES_MAX: usize = 8;
 /// Maximum number of rows of the table.
 const ROWS_MAX: usize = 5;
+/// Minimum number of rows of the table beside the remedy of a slow echo.
+const ROWS_MIN: usize = 2;
 /// Minimum width for times in the legend of the bar, and for the details of the table.
 const WIDTH_FOR_DETAILS: usize = 64;
 /// Minimum length of a bar that shares its line with the legend.
@@ -52,11 +54,32 @@ pub fn short(measured: &Measurement, style: Style) -> String {
     let delay = assessment.delay.as_ref().filter(|delay| !delay.parts.is_empty());
     lines.extend(delay.iter().flat_map(|delay| bar(delay, style)));
     lines.extend(assessment.remedy.iter().flat_map(|text| plain(&format!("Remedy: {text}"))));
+    if let Some([place, remedy]) = assessment.slow_echo.as_ref().map(slow_echo) {
+        // A remedy that leaves no room for the table is omitted.
+        let whole = plain(&(place.clone() + &remedy));
+        let fits = lines.len() + whole.len() + ROWS_MIN <= LINES_MAX;
+        lines.extend(if fits { whole } else { plain(&place) });
+    }
     let rows = rows(measured);
     let row_count = LINES_MAX.saturating_sub(lines.len()).min(ROWS_MAX);
     lines.extend(table(rows.get(..row_count).unwrap_or(&rows), style));
     lines.truncate(LINES_MAX);
     lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// Returns the share of the place where most of a slow echo is spent, and the remedy.
+fn slow_echo(echo: &SlowEcho) -> [String; 2] {
+    let SlowEcho { total_ns, location, ns, remedy } = echo;
+    let place = match location {
+        Location::Network => "in the network",
+        Location::Line => "on the line",
+        Location::RemoteHost => "on the remote host",
+        Location::RemoteHostAndNetwork => "on the remote host and in the network",
+        Location::ThisHost => "on this host",
+        Location::Other => "without a known place",
+    };
+    let share = share(*ns, *total_ns);
+    [format!("Echo: {share} of {} {place}.", duration(*total_ns)), format!(" {remedy}")]
 }
 
 /// Returns `line` with the grade at its beginning in bold and in the color of the grade.
@@ -119,7 +142,7 @@ fn felt_times(measured: &Measurement, width: usize) -> String {
     }
     for direction in [Direction::Received, Direction::Sent] {
         let rate_bps = fastest_bps(measured, direction);
-        parts.extend(rate_bps.map(|bps| format!("{} {}", rate(bps), direction.text())));
+        parts.extend(rate_bps.map(|bps| format!("{} {}", byte_rate(bps), direction.text())));
     }
     if let Some(running) = &measured.running {
         parts.push(running.sentence().trim_end_matches('.').to_owned());
@@ -145,18 +168,18 @@ fn fastest_bps(measured: &Measurement, direction: Direction) -> Option<u64> {
 fn bar(delay: &Delay, style: Style) -> Vec<String> {
     let width = style.columns();
     let is_wide = width >= WIDTH_FOR_DETAILS;
-    let entry = |(location, ns): &(Location, u64)| match is_wide {
+    let entry = |LocationTime { location, ns }: &LocationTime| match is_wide {
         true => format!("{} {}", location.text(), style.in_charset(&duration(*ns))),
         false => format!("{} {}", location.short_text(), share(*ns, delay.total_ns)),
     };
     let mark = |location: Location| mark(location, style.charset);
     let gap = if is_wide { "  " } else { " " };
     let plain: Vec<String> =
-        delay.parts.iter().map(|part| format!("{} {}", mark(part.0), entry(part))).collect();
+        delay.parts.iter().map(|part| format!("{} {}", mark(part.location), entry(part))).collect();
     let legend_width = plain.join(gap).chars().count();
     let painted = delay.parts.iter().map(|part| {
-        let mark = mark(part.0).to_string();
-        format!("{} {}", paint(part.0, &mark, style.color), entry(part))
+        let mark = mark(part.location).to_string();
+        format!("{} {}", paint(part.location, &mark, style.color), entry(part))
     });
     let legend = painted.collect::<Vec<_>>().join(gap);
     let bar_width = width.saturating_sub(legend_width + gap.len());
@@ -175,14 +198,14 @@ fn stacked(delay: &Delay, width: usize, style: Style) -> String {
         let cells = u128::from(ns) * u128::try_from(width - part_count).unwrap_or(0) / total;
         usize::try_from(cells).unwrap_or(0) + 1
     };
-    let mut cells: Vec<usize> = delay.parts.iter().map(|(_, ns)| scaled(*ns)).collect();
+    let mut cells: Vec<usize> = delay.parts.iter().map(|part| scaled(part.ns)).collect();
     let missing = width.saturating_sub(cells.iter().sum());
     if let Some(largest) = cells.iter_mut().max() {
         *largest += missing;
     }
-    let parts = delay.parts.iter().zip(cells).map(|((location, _), count)| {
-        let text = mark(*location, style.charset).to_string().repeat(count);
-        paint(*location, &text, style.color)
+    let parts = delay.parts.iter().zip(cells).map(|(part, count)| {
+        let text = mark(part.location, style.charset).to_string().repeat(count);
+        paint(part.location, &text, style.color)
     });
     parts.collect()
 }
@@ -203,14 +226,10 @@ const fn mark(location: Location, charset: Charset) -> char {
 }
 
 fn paint(location: Location, text: &str, color: bool) -> String {
-    let code = match location {
-        Location::Network => 34,
-        Location::Line => 35,
-        Location::RemoteHost | Location::RemoteHostAndNetwork => 33,
-        Location::ThisHost => 36,
-        Location::Other => 90,
-    };
-    if color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    match color {
+        true => format!("\x1b[{}m{text}\x1b[0m", color_code(location)),
+        false => text.to_owned(),
+    }
 }
 
 /// Returns the rows that have a value, the most important first.
@@ -266,11 +285,18 @@ fn login(measured: &Measurement) -> Option<Row> {
 
 fn echo(measured: &Measurement) -> Option<Row> {
     let echo = measured.echo.as_ref()?;
-    let row = Row::new("echo", duration(echo.p50_ns))
+    let mut row = Row::new("echo", duration(echo.p50_ns));
+    if let Some(all) = echo.reduced_from {
+        row = row.detail(format!("{} of {} keys (slow path)", count(echo.samples), count(all)));
+    }
+    row = row
         .detail(format!("p90 {}", duration(echo.p90_ns)))
         .detail(format!("p99 {}", duration(echo.p99_ns)))
         .detail(format!("max {}", duration(echo.max_ns)));
-    Some(row.detail(format!("{} keys", count(echo.samples))))
+    Some(match echo.reduced_from {
+        Some(_) => row,
+        None => row.detail(counted(echo.samples, "key", "keys")),
+    })
 }
 
 fn screenful(measured: &Measurement) -> Option<Row> {
@@ -286,14 +312,15 @@ fn screenful(measured: &Measurement) -> Option<Row> {
         Some(ns) => row.detail(format!("first byte {}", duration(ns))),
         None => row,
     };
-    Some(row.detail(format!("{} characters", count(screenful.cells))))
+    Some(row.detail(counted(screenful.cells, "character", "characters")))
 }
 
 fn echo_during_output(measured: &Measurement) -> Option<Row> {
     let echo = measured.echo_during_output?;
     let row = Row::new("during output", duration(echo.p50_ns));
     let row = row.detail(format!("max {}", duration(echo.max_ns)));
-    Some(row.detail(format!("{} keys typed during a long output", count(echo.samples))))
+    let keys = counted(echo.samples, "key", "keys");
+    Some(row.detail(format!("{keys} typed during a long output")))
 }
 
 fn transfers(measured: &Measurement) -> Vec<Row> {
@@ -303,8 +330,8 @@ fn transfers(measured: &Measurement) -> Vec<Row> {
         let sizes = transfers.sizes(direction);
         let Some(largest) = sizes.last() else { continue };
         let time = duration(largest.total_ns);
-        let row = Row::new(direction.text(), rate(largest.rate_bps()));
-        rows.push(row.detail(format!("{} bytes in {time}", count(largest.bytes))));
+        let row = Row::new(direction.text(), byte_rate(largest.rate_bps()));
+        rows.push(row.detail(format!("{} in {time}", size(largest.bytes))));
         if let Some(model) = transfers.model_of(direction) {
             let row = Row::new("time per file", duration(model.fixed_ns));
             let detail = format!("{}, whatever its size", direction.text());
@@ -322,7 +349,18 @@ fn round_trip(measured: &Measurement) -> Option<Row> {
         return Some(row.detail("unavailable: a pseudo-terminal has no TCP counters"));
     }
     let tcp = measured.tcp.as_ref()?;
-    let row = Row::new(name, duration(tcp.rtt_ns?));
+    // The minimum is a property of the path; the smoothed time also includes the queue that the
+    // last output has left.
+    let row = match (tcp.rtt_min_ns, tcp.rtt_ns) {
+        (Some(min_ns), smoothed_ns) => {
+            let row = Row::new(name, duration(min_ns)).detail("minimum");
+            match smoothed_ns {
+                Some(ns) => row.detail(format!("smoothed {} at the end", duration(ns))),
+                None => row,
+            }
+        }
+        (None, smoothed_ns) => Row::new(name, duration(smoothed_ns?)).detail("smoothed"),
+    };
     Some(match (tcp.retransmissions, tcp.segments_out) {
         (Some(lost), Some(sent)) => {
             row.detail(format!("{} of {} segments retransmitted", count(lost), count(sent)))
@@ -338,7 +376,7 @@ fn recording(measured: &Measurement) -> Option<Row> {
         Some(gap_ns) => row.detail(format!("longest gap {}", duration(*gap_ns))),
         None => row,
     };
-    Some(row.detail(format!("{} keys", count(recording.keys))))
+    Some(row.detail(counted(recording.keys, "key", "keys")))
 }
 
 fn process(measured: &Measurement) -> Option<Row> {
@@ -402,7 +440,7 @@ mod tests {
         until prompt  7.00 ms  prompt 5.21 ms
         echo           210 µs  p90 268 µs
         screenful     1.41 ms  1,920 characters
-        TCP RTT       58.0 µs
+        TCP RTT       58.0 µs  smoothed
         ");
     }
 
@@ -414,7 +452,7 @@ mod tests {
         until prompt  7.00 ms  prompt 5.21 ms, negotiation 1.32 ms, name 412 µs
         echo           210 µs  p90 268 µs, p99 402 µs, max 911 µs, 20 keys
         screenful     1.41 ms  1,920 characters
-        TCP RTT       58.0 µs  0 of 209 segments retransmitted
+        TCP RTT       58.0 µs  smoothed, 0 of 209 segments retransmitted
         ");
     }
 
@@ -426,7 +464,7 @@ mod tests {
         until prompt  7.00 ms  prompt 5.21 ms, negotiation 1.32 ms, name 412 µs, connect 61.0 µs
         echo           210 µs  p90 268 µs, p99 402 µs, max 911 µs, 20 keys
         screenful     1.41 ms  1,920 characters
-        TCP RTT       58.0 µs  0 of 209 segments retransmitted
+        TCP RTT       58.0 µs  smoothed, 0 of 209 segments retransmitted
         ");
     }
 
@@ -448,8 +486,67 @@ mod tests {
         until prompt  7.00 ms  prompt 5.21 ms, negotiation 1.32 ms, name 412 µs
         echo           210 µs  p90 268 µs, p99 402 µs, max 911 µs, 20 keys
         screenful     1.41 ms  with immediate ACKs, 1,920 characters
-        TCP RTT       58.0 µs  0 of 209 segments retransmitted
+        TCP RTT       58.0 µs  smoothed, 0 of 209 segments retransmitted
         ");
+    }
+
+    /// Returns a login with an echo of 121 ms, of which the network takes 4 ms.
+    fn slow_login() -> Measurement {
+        let mut record = login();
+        let echo = record.echo.as_mut().unwrap();
+        echo.p50_ns = 121_000_000;
+        echo.layers = vec![records::LayerTime {
+            layer: records::Layer::RemoteHostAndNetwork,
+            ns: 121_000_000,
+        }];
+        echo.samples = 1;
+        let tcp = record.tcp.as_mut().unwrap();
+        tcp.rtt_min_ns = Some(4_000_000);
+        tcp.rtt_ns = Some(22_000_000);
+        record.phases.connect_ns = Some(4_100_000);
+        record
+    }
+
+    #[test]
+    fn a_slow_echo_has_its_own_remedy_and_the_round_trip_time_its_name() {
+        let mut record = slow_login();
+        record.echo_during_output =
+            Some(records::measurement::EchoTimes { samples: 1, p50_ns: 9, max_ns: 9 });
+        let text = short(&record, at(80));
+        let remedy = "Echo: 97 % of 121 ms on the remote host. Check the load there, and";
+        assert!(text.contains(remedy), "{text}");
+        assert!(text.starts_with("SLOW: echo 121 ms"), "{text}");
+        assert!(text.contains("1 key typed during a long output"), "{text}");
+        assert!(short(&slow_login(), at(120)).contains("max 911 µs, 1 key\n"), "{text}");
+        record.echo_during_output = None;
+        let text = short(&record, at(100));
+        let row = "TCP RTT       4.00 ms  minimum, smoothed 22.0 ms at the end, 0 of 209 segments";
+        assert!(text.contains(row), "{text}");
+    }
+
+    #[test]
+    fn the_remedy_of_a_slow_echo_leaves_room_for_the_table() {
+        let cause = NamedCause {
+            name: "Nagle".to_owned(),
+            cost_ns: 240_000_000,
+            operation: "a screenful".to_owned(),
+            operation_ns: 400_000_000,
+            gain_ns: 240_000_000,
+            sentence: "It waits. Set TCP_NODELAY in the server program there.".to_owned(),
+        };
+        let record = Measurement { causes: vec![cause], ..slow_login() };
+        let narrow = short(&record, at(40));
+        let expected = "Echo: 97 % of 121 ms on the remote host.\nuntil prompt";
+        assert!(narrow.contains(expected), "{narrow}");
+        assert!(short(&record, at(120)).contains("remote host. Check the load there"), "{narrow}");
+    }
+
+    #[test]
+    fn a_reduced_number_of_keys_is_reported() {
+        let mut record = login();
+        record.echo.as_mut().unwrap().reduced_from = Some(200);
+        let text = short(&record, at(80));
+        assert!(text.contains("20 of 200 keys (slow path)"), "{text}");
     }
 
     #[test]

@@ -1,23 +1,23 @@
 //! Tables of transfers of growing sizes: times and rates by size, and the phases of a transfer.
 
 use crate::table::Table;
-use records::format::{UNKNOWN, count, duration, rate, share};
+use records::format::{UNKNOWN, byte_rate, count, duration, share, size};
 use records::sizes::{Direction, Phase, Sample, Transfers, median_sample};
 
 /// Returns the sizes, smallest first, each with its rate.
 pub(super) fn sizes(transfers: &Transfers) -> Table {
-    let headers = ["bytes", "times", "median", "rate", "model"];
+    let headers = ["size", "times", "median", "rate", "model"];
     let mut table = headers.into_iter().fold(Table::new().text("direction"), Table::number);
     for direction in [Direction::Received, Direction::Sent] {
         let model = transfers.model_of(direction);
-        for size in transfers.sizes(direction) {
-            let model = model.map(|model| duration(model.total_ns(size.bytes)));
+        for one in transfers.sizes(direction) {
+            let model = model.map(|model| duration(model.total_ns(one.bytes)));
             table.row([
                 direction.text().to_owned(),
-                count(size.bytes),
-                count(size.count),
-                duration(size.total_ns),
-                rate(size.rate_bps()),
+                size(one.bytes),
+                count(one.count),
+                duration(one.total_ns),
+                byte_rate(one.rate_bps()),
                 model.unwrap_or_else(|| UNKNOWN.to_owned()),
             ]);
         }
@@ -47,7 +47,7 @@ fn phases_of(transfers: &Transfers, direction: Direction) -> Option<Table> {
         .into_iter()
         .filter_map(|bytes| median_sample(&transfers.samples, direction, bytes))
         .collect();
-    let headers = typical_samples.iter().map(|one| format!("{} bytes", count(one.bytes)));
+    let headers = typical_samples.iter().map(|one| size(one.bytes));
     let mut table = headers.fold(Table::new().text("phase"), |table, header| table.number(&header));
     let split: Vec<_> = typical_samples.iter().map(|one| (one.total_ns, one.phases())).collect();
     for phase in Phase::ALL {
