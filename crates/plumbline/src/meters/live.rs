@@ -1,12 +1,12 @@
 //! Periodically updated display of the meters on a terminal.
 
-use super::meter_table::{EarlierReading, columns, process_lines, total_lines};
+use super::meter_table::{EarlierReading, columns, per_second, process_lines, total_lines};
 use anyhow::{Context, Result};
-use carrier::meters::MeterReport;
+use carrier::meters::{MeterReport, Primitive};
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::{Alignment, Constraint, Layout};
-use ratatui::style::{Modifier, Style};
+use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
 use records::format::count;
@@ -25,7 +25,8 @@ const KEY_HELP: &str = "q: quit";
 pub(super) fn show(path: &Path, first: MeterReport, every: Duration) -> Result<()> {
     let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
     let result = (|| {
-        let mut view = View { report: first, before: None, has_ended: false };
+        let has_color = crate::output_style::style().color;
+        let mut view = View { report: first, before: None, has_ended: false, has_color };
         loop {
             terminal.draw(|frame| view.draw(frame))?;
             if waits_for_quit(every)? {
@@ -69,6 +70,7 @@ struct View {
     report: MeterReport,
     before: Option<MeterReport>,
     has_ended: bool,
+    has_color: bool,
 }
 
 impl View {
@@ -111,24 +113,59 @@ impl View {
         });
         let columns = columns(width, before.is_some());
         let header = columns.iter().enumerate().map(|(index, column)| cell(index, column.header()));
+        let busiest = self.busiest();
         let rows = self.report.all.primitives.iter().map(|primitive| {
             let cells = columns.iter().enumerate();
-            Row::new(
-                cells.map(|(index, column)| cell(index, &column.cell(primitive, before.as_ref()))),
-            )
+            let cells =
+                cells.map(|(index, column)| cell(index, &column.cell(primitive, before.as_ref())));
+            let has_moved = before.as_ref().is_none_or(|before| before.has_moved(primitive));
+            let style = match has_moved {
+                false => Style::from(Modifier::DIM),
+                true if busiest == Some(primitive.name.as_str()) => self.color(Color::Yellow),
+                true => Style::default(),
+            };
+            Row::new(cells).style(style)
         });
         let widths = columns.iter().map(|column| Constraint::Length(column.width()));
         let header = Row::new(header).style(Style::from(Modifier::REVERSED));
         Table::new(rows, widths).header(header).column_spacing(1)
     }
 
-    /// Returns the largest counters, as many as fit.
+    /// Returns the primitive that takes at least half of the busy time.
+    fn busiest(&self) -> Option<&str> {
+        let primitives = self.report.all.primitives.iter();
+        let half = |primitive: &&Primitive| primitive.share.is_some_and(|share| share >= 0.5);
+        primitives.filter(half).map(|primitive| primitive.name.as_str()).next()
+    }
+
+    fn color(&self, color: Color) -> Style {
+        if self.has_color { Style::from(color) } else { Style::default() }
+    }
+
+    /// Returns the counters, as many as fit: those that have changed since the reading before come
+    /// first, and the others are dim.
     fn counters(&self, room: usize) -> Paragraph<'_> {
-        let mut counters: Vec<_> = self.report.all.counters.iter().collect();
-        counters.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
-        let lines = counters.into_iter().take(room.saturating_sub(1));
-        let lines = lines.map(|(name, value)| Line::from(format!("{:>13} {name}", count(*value))));
-        Paragraph::new(std::iter::once(Line::default()).chain(lines).collect::<Vec<_>>())
+        let passed_ns = self.before.as_ref().map(|before| self.report.uptime_ns - before.uptime_ns);
+        let counters = self.report.all.counters.iter().map(|(name, value)| {
+            let before = self.before.as_ref().map(|before| &before.all.counters);
+            let change = before.map_or(0, |all| value - all.get(name).unwrap_or(&0).min(value));
+            (change, *value, name.as_str())
+        });
+        let mut counters: Vec<_> = counters.collect();
+        counters.sort_by(|a, b| (b.0, b.1).cmp(&(a.0, a.1)).then(a.2.cmp(b.2)));
+        let heading = format!("{:>13} {:>10} {}", "count", "per s", "counter");
+        let heading = Line::from(heading).style(Style::from(Modifier::REVERSED));
+        let lines = counters.into_iter().take(room.saturating_sub(2));
+        let lines = lines.map(|(change, value, name)| {
+            let rate = per_second(change, passed_ns).map_or_else(String::new, count);
+            let line = Line::from(format!("{:>13} {rate:>10} {name}", count(value)));
+            match (change, passed_ns) {
+                (0, Some(_)) => line.style(Style::from(Modifier::DIM)),
+                (_, Some(_)) => line.style(self.color(Color::Green)),
+                _ => line,
+            }
+        });
+        Paragraph::new([Line::default(), heading].into_iter().chain(lines).collect::<Vec<_>>())
     }
 }
 
@@ -158,7 +195,6 @@ fn cell(column: usize, text: &str) -> Cell<'static> {
 mod tests {
     use super::super::meter_table::example;
     use super::*;
-    use carrier::meters::Primitive;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
@@ -178,7 +214,7 @@ mod tests {
             before.all.primitives[2].visits -= 10;
             before
         });
-        View { report, before, has_ended: false }
+        View { report, before, has_ended: false, has_color: true }
     }
 
     #[test]
@@ -189,6 +225,30 @@ mod tests {
     #[test]
     fn the_meters_on_a_screen_of_forty_columns() {
         insta::assert_snapshot!(screen(40, 18, &view(false)));
+    }
+
+    #[test]
+    fn rows_and_counters_that_do_not_move_are_dim_and_moving_counters_come_first() {
+        let mut view = view(true);
+        let before = view.before.as_mut().unwrap();
+        before.all.counters = view.report.all.counters.clone();
+        before.all.counters.insert("wakeups".to_owned(), 2_369);
+        let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+        terminal.draw(|frame| view.draw(frame)).unwrap();
+        let buffer = terminal.backend().buffer().clone();
+        let line = |y: u16| (0..80).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+        let row_of = |text: &str| (0..24).find(|y| line(*y).contains(text)).unwrap();
+        let is_dim = |text: &str| {
+            let cells = (0..80).map(|x| &buffer[(x, row_of(text))]);
+            cells.filter(|cell| cell.symbol() != " ").all(|cell| cell.modifier == Modifier::DIM)
+        };
+        assert!(is_dim("application") && !is_dim("Telnet"), "{buffer:?}");
+        assert!(is_dim("segments received") && !is_dim("100 wakeups"), "{buffer:?}");
+        assert!(row_of("100 wakeups") < row_of("segments received"));
+        view.has_color = false;
+        terminal.draw(|frame| view.draw(frame)).unwrap();
+        let is_plain = |cell: &ratatui::buffer::Cell| cell.fg == Color::Reset;
+        assert!(terminal.backend().buffer().content.iter().all(is_plain));
     }
 
     #[test]

@@ -84,16 +84,29 @@ pub(super) struct EarlierReading<'a> {
 }
 
 impl EarlierReading<'_> {
-    /// Returns the visits of the account per second since the earlier reading.
-    fn rate(&self, now: &Primitive) -> Option<String> {
+    /// Returns the visits of the account since the earlier reading.
+    fn visits_since(&self, now: &Primitive) -> u64 {
         let earlier_primitive =
             self.figures.primitives.iter().find(|primitive| primitive.name == now.name);
-        let visits =
-            now.visits.saturating_sub(earlier_primitive.map_or(0, |primitive| primitive.visits));
-        let per_second = u128::from(visits) * 1_000_000_000;
-        let per_second = per_second.checked_div(u128::from(self.passed_ns))?;
-        Some(count(u64::try_from(per_second).unwrap_or(u64::MAX)))
+        now.visits.saturating_sub(earlier_primitive.map_or(0, |primitive| primitive.visits))
     }
+
+    /// Returns whether the account was visited since the earlier reading.
+    pub(super) fn has_moved(&self, now: &Primitive) -> bool {
+        self.visits_since(now) > 0
+    }
+
+    /// Returns the visits of the account per second since the earlier reading.
+    fn rate(&self, now: &Primitive) -> Option<String> {
+        per_second(self.visits_since(now), Some(self.passed_ns)).map(count)
+    }
+}
+
+/// Returns `value` per second in a time of `passed_ns`.
+pub(super) fn per_second(value: u64, passed_ns: Option<u64>) -> Option<u64> {
+    let per_second = u128::from(value) * 1_000_000_000;
+    let per_second = per_second.checked_div(u128::from(passed_ns?))?;
+    Some(u64::try_from(per_second).unwrap_or(u64::MAX))
 }
 
 fn percent(share: f64) -> String {
