@@ -78,12 +78,12 @@ impl Svg {
     fn with_tip(&mut self, tab_index: &'static str, shape: &str, tip: &str) {
         self.has_tips = true;
         let label = escape::html(tip);
-        let text = escape::html(&fit(tip, self.window.width()));
+        let text = escape::html(&fit(tip, self.window.width() - 4.0));
         // Writing to a String cannot fail.
         let _ = write!(
             self.body,
             "<g class=\"tip\" tabindex=\"{tab_index}\" role=\"img\" aria-label=\"{label}\">{shape}\
-             <text x=\"0\" y=\"100%\" dy=\"-5\">{text}</text></g>"
+             <text x=\"2\" y=\"100%\" dy=\"-5\">{text}</text></g>"
         );
     }
 
