@@ -4,7 +4,7 @@ use super::error::FtpError;
 use super::file_options::FileOutcome;
 use crate::escaped;
 use crate::recorder::{Record, summary, time_breakdown};
-use records::format::{count, duration};
+use records::format::{count, duration, size};
 
 /// Totals of a batch.
 #[derive(Debug, Default)]
@@ -87,10 +87,10 @@ impl BatchTotals {
         let figures = || {
             let rate = u128::from(self.bytes) * 1_000_000_000 / u128::from(nanos.max(1));
             format!(
-                "{} bytes in {}, {} bytes/s",
+                "{} bytes in {}, {}/s",
                 count(self.bytes),
                 duration(nanos),
-                count(u64::try_from(rate).unwrap_or(u64::MAX)),
+                size(u64::try_from(rate).unwrap_or(u64::MAX)),
             )
         };
         let figures = self.summary.clone().unwrap_or_else(figures);
@@ -160,6 +160,6 @@ mod tests {
         let (totals_of_two, _) =
             totals(vec![Ok(FileOutcome::Transferred), Ok(FileOutcome::Transferred)]);
         let (sentence, _) = totals_of_two.report("mirrored", ", and deleted 1", 1_000_000_000);
-        assert_eq!(sentence, "mirrored 2 files, and deleted 1: 20 bytes in 1.00 s, 20 bytes/s");
+        assert_eq!(sentence, "mirrored 2 files, and deleted 1: 20 bytes in 1.00 s, 20 B/s");
     }
 }

@@ -1,6 +1,6 @@
 //! Summary of a transfer for the user: size, time, rate and cost.
 
-use records::format::{count, count_or_unknown, duration};
+use records::format::{UNKNOWN, byte_rate, count, count_or_unknown, duration};
 use records::transfer::{Transfer, TransferLimit, derived};
 
 /// Minimum duration for a meaningful CPU time per gigabyte.
@@ -14,12 +14,8 @@ pub fn summary(transfer: &Transfer) -> String {
     let bytes = transfer.size.file_bytes;
     let total = transfer.time.total_ns.unwrap_or(0);
     let rate = bytes.and_then(|bytes| derived::rate_bps(bytes.saturating_mul(8), total));
-    let mut text = format!(
-        "{} bytes in {}, {} bytes/s",
-        count_or_unknown(bytes),
-        duration(total),
-        count_or_unknown(rate.map(|bits| bits / 8)),
-    );
+    let rate = rate.map_or_else(|| UNKNOWN.to_owned(), byte_rate);
+    let mut text = format!("{} bytes in {}, {rate}", count_or_unknown(bytes), duration(total));
     if total < CPU_REPORT_MIN_NS || bytes.is_none_or(|bytes| bytes < CPU_REPORT_MIN_BYTES) {
         return text;
     }
@@ -83,7 +79,7 @@ mod tests {
         transfer.time.total_ns = Some(2_000_000_000);
         transfer.time.network_wait_ns = Some(1_500_000_000);
         transfer.cpu.cpu_ns = Some(350_000_000);
-        let expected = "1,000,000,000 bytes in 2.00 s, 500,000,000 bytes/s, 350 ms of CPU per GB, \
+        let expected = "1,000,000,000 bytes in 2.00 s, 500 MB/s, 350 ms of CPU per GB, \
                     limited by the network or the remote host";
         assert_eq!(summary(&transfer), expected);
     }
@@ -111,9 +107,9 @@ mod tests {
         );
         transfer.size.file_bytes = Some(1_000);
         transfer.time.total_ns = Some(1_000_000);
-        assert_eq!(summary(&transfer), "1,000 bytes in 1.00 ms, 1,000,000 bytes/s");
+        assert_eq!(summary(&transfer), "1,000 bytes in 1.00 ms, 1.00 MB/s");
         // The commands were slow, and the file was tiny.
         transfer.time.total_ns = Some(1_000_000_000);
-        assert_eq!(summary(&transfer), "1,000 bytes in 1.00 s, 1,000 bytes/s");
+        assert_eq!(summary(&transfer), "1,000 bytes in 1.00 s, 1.00 kB/s");
     }
 }
