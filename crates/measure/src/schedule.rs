@@ -6,7 +6,7 @@ use net::time::Duration;
 
 /// Default interval between the starts of two tries.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
-/// If only the duration of the tries is specified, the interval is this part of it.
+/// Number of intervals of a duration without a number of tries.
 const LENGTH_DIVISOR: u32 = 10;
 /// Minimum default interval.
 const DEFAULT_INTERVAL_MIN: Duration = Duration::from_secs(1);
@@ -20,8 +20,8 @@ const DURATION_MAX: Duration = Duration::from_secs(31 * 86_400);
 pub const TRIES_MAX: u64 = 100_000;
 
 /// Creates a schedule from the options. The duration in `--for` is converted to a number of
-/// tries, each of which occupies one interval. Without an interval and a number of tries, a short
-/// duration is divided into ten intervals.
+/// tries, each of which occupies one interval. Without an interval, a short duration is divided by
+/// the number of tries, or into ten intervals.
 ///
 /// # Errors
 ///
@@ -34,10 +34,9 @@ pub fn schedule(
     if every.is_some() && count.is_none() && length.is_none() {
         bail!("--every needs an end: use --for or --tries");
     }
-    let default_interval = match (count, length) {
-        (None, Some(length)) => (length / LENGTH_DIVISOR).max(DEFAULT_INTERVAL_MIN),
-        _ => DEFAULT_INTERVAL,
-    };
+    let tries = count.map_or(LENGTH_DIVISOR, |count| u32::try_from(count).unwrap_or(u32::MAX));
+    let share = length.and_then(|length| length.checked_div(tries));
+    let default_interval = share.map_or(DEFAULT_INTERVAL, |share| share.max(DEFAULT_INTERVAL_MIN));
     let interval = every.unwrap_or(default_interval.min(DEFAULT_INTERVAL));
     if interval < INTERVAL_MIN {
         bail!("--every is at least 100ms");
@@ -146,6 +145,8 @@ mod tests {
             (schedule.count, schedule.interval.as_secs())
         };
         assert_eq!([30, 5, 600, 3_600].map(tries), [(10, 3), (5, 1), (10, 60), (60, 60)]);
+        let five = schedule(Some(5), None, Some(Duration::from_secs(30))).unwrap();
+        assert_eq!((five.count, five.interval.as_secs()), (5, 6));
     }
 
     #[test]
@@ -158,7 +159,7 @@ mod tests {
     fn the_earlier_limit_ends_a_run() {
         let hour = Duration::from_secs(3_600);
         assert_eq!(schedule(Some(5), None, Some(hour)).unwrap().count, 5);
-        assert_eq!(schedule(Some(500), None, Some(hour)).unwrap().count, 60);
+        assert_eq!(schedule(Some(500), Some(MINUTE), Some(hour)).unwrap().count, 60);
     }
 
     #[test]

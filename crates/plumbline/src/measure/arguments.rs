@@ -147,8 +147,8 @@ pub(crate) struct Arguments {
           value_parser = clap::value_parser!(u64).range(1..=100_000),
           help_heading = heading::SERIES)]
     pub(super) count: Option<u64>,
-    /// Interval between the starts of two tries, such as 500ms, 60s or 5m [default: 60s; without
-    /// --tries a tenth of --for, from 1s to 60s]
+    /// Interval between the starts of two tries, such as 500ms, 60s or 5m [default: 60s; with --for
+    /// its share of --tries, or a tenth of it, from 1s to 60s]
     #[arg(long, value_name = "duration", value_parser = duration, help_heading = heading::SERIES)]
     pub(super) every: Option<Duration>,
     /// Total duration of the tries, such as 30m or 24h, which includes the first measurement. For a
