@@ -12,5 +12,6 @@ pub mod html;
 pub mod split_row;
 pub mod summary;
 pub mod table;
+pub mod transfer_tables;
 
 mod charts;

@@ -5,11 +5,8 @@
 
 mod export;
 mod filter;
-mod knee;
-mod size_class;
 #[cfg(test)]
 mod tests;
-mod transfer_tables;
 
 use crate::exit::{self, Failure, local_failure, print_error};
 use crate::heading;
@@ -21,11 +18,11 @@ use records::aggregate::{Aggregate, Extreme};
 use records::store::{DivisionAxis, Filter, Source, Store, StoreError, Subset, TransferContent};
 use records::transfer::{Outcome, Transfer, xferlog};
 use report::table::Grid;
+use report::transfer_tables::{self, Prices, Units};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use transfer::recorder::records_directory;
-use transfer_tables::{Prices, Units};
 
 /// Introduction of `plumb stats --help`.
 pub(crate) const ABOUT: &str = "\

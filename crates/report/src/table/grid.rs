@@ -35,7 +35,7 @@ pub enum Cell {
 }
 
 /// Name of a unit, and the size of the unit in base units, such as `("kbit", 1e3)`.
-pub type NamedUnit = (&'static str, f64);
+pub(crate) type NamedUnit = (&'static str, f64);
 
 /// Units of a number of bits. The base unit is the bit.
 pub const BITS: &[NamedUnit] = &[("Gbit", 1e9), ("Mbit", 1e6), ("kbit", 1e3), ("bit", 1.0)];
@@ -43,21 +43,22 @@ pub const BITS: &[NamedUnit] = &[("Gbit", 1e9), ("Mbit", 1e6), ("kbit", 1e3), ("
 pub const RATES: &[NamedUnit] =
     &[("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3), ("bit/s", 1.0)];
 /// Units of the size of a file. The base unit is the bit.
-pub const FILE_SIZES: &[NamedUnit] =
+pub(crate) const FILE_SIZES: &[NamedUnit] =
     &[("TB", 8e12), ("GB", 8e9), ("MB", 8e6), ("kB", 8e3), ("B", 8.0)];
 /// Units of the rate of a file. The base unit is bit/s.
-pub const FILE_RATES: &[NamedUnit] = &[("GB/s", 8e9), ("MB/s", 8e6), ("kB/s", 8e3), ("B/s", 8.0)];
+pub(crate) const FILE_RATES: &[NamedUnit] =
+    &[("GB/s", 8e9), ("MB/s", 8e6), ("kB/s", 8e3), ("B/s", 8.0)];
 /// Units of CPU time per byte of a file. The base unit is s/bit.
-pub const FILE_COSTS: &[NamedUnit] =
+pub(crate) const FILE_COSTS: &[NamedUnit] =
     &[("s/MB", 1.0 / 8e6), ("s/GB", 1.0 / 8e9), ("ms/GB", 1e-3 / 8e9)];
 /// Units of CPU time per bit: s/Mbit as in RFC 573, and s/GB for current rates. The base unit is
 /// s/bit.
-pub const COSTS: &[NamedUnit] = &[("s/Mbit", 1e-6), ("s/GB", 1.0 / 8e9)];
+pub(crate) const COSTS: &[NamedUnit] = &[("s/Mbit", 1e-6), ("s/GB", 1.0 / 8e9)];
 /// Units of CPU time per bit, as in RFC 573's table III. The base unit is s/bit.
-pub const CPU_TIMES_PER_BIT: &[NamedUnit] =
+pub(crate) const CPU_TIMES_PER_BIT: &[NamedUnit] =
     &[("µs/bit", 1e-6), ("ns/bit", 1e-9), ("ps/bit", 1e-12)];
 /// Units of the cost of a bit. The base unit is a price per bit.
-pub const PRICES: &[NamedUnit] = &[("a Mbit", 1e-6), ("a GB", 1.0 / 8e9)];
+pub(crate) const PRICES: &[NamedUnit] = &[("a Mbit", 1e-6), ("a GB", 1.0 / 8e9)];
 
 #[derive(Clone, Debug)]
 struct Column {
@@ -101,14 +102,14 @@ impl Grid {
 
     /// Adds a column of text that narrow terminals omit.
     #[must_use]
-    pub fn optional_text(mut self, key: &'static str, header: &'static str) -> Self {
+    pub(crate) fn optional_text(mut self, key: &'static str, header: &'static str) -> Self {
         self.columns.push(Column { key, header, units: &[], is_text: true, is_optional: true });
         self
     }
 
     /// Adds a column of whole numbers that narrow terminals omit.
     #[must_use]
-    pub fn optional_number(mut self, key: &'static str, header: &'static str) -> Self {
+    pub(crate) fn optional_number(mut self, key: &'static str, header: &'static str) -> Self {
         self.columns.push(Column { key, header, units: &[], is_text: false, is_optional: true });
         self
     }
@@ -299,7 +300,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// Returns a figure with the largest unit in which it is at least 1.
-fn figure_text(figure: f64, units: &[NamedUnit]) -> String {
+pub(crate) fn figure_text(figure: f64, units: &[NamedUnit]) -> String {
     let unit = units.iter().find(|(_, size)| figure >= *size).or(units.last());
     let (name, size) = unit.copied().unwrap_or(("", 1.0));
     // A small file has a whole number of bytes.

@@ -6,10 +6,10 @@
 mod grid;
 mod layout;
 
+pub(crate) use grid::{
+    COSTS, CPU_TIMES_PER_BIT, FILE_COSTS, FILE_RATES, FILE_SIZES, NamedUnit, PRICES, figure_text,
+};
 pub(crate) use layout::MIN_WIDTH;
 
-pub use grid::{
-    BITS, COSTS, CPU_TIMES_PER_BIT, Cell, FILE_COSTS, FILE_RATES, FILE_SIZES, Grid, NamedUnit,
-    PRICES, RATES,
-};
+pub use grid::{BITS, Cell, Grid, RATES};
 pub use layout::{Align, Table, wrap};

@@ -4,42 +4,33 @@
 //! the table of get and send by byte size and type. The other tables are not in these papers:
 //! percentiles, limiting factors, rate by size with the knee, cost, and outcomes.
 
-use super::knee::knee_sentence;
-use super::size_class::size_text;
+mod knee;
+mod size_class;
+mod units;
+
+use crate::table::{COSTS, CPU_TIMES_PER_BIT, Cell, Grid, PRICES, RATES};
+use knee::knee_sentence;
 use records::aggregate::{Aggregate, MIN_FASTEST_NS};
 use records::calendar::Moment;
 use records::histogram::Histogram;
 use records::store::{Key, Subset};
 use records::transfer::{Command, Outcome, Role, Transfer, TransferLimit, Type, derived};
-use report::table::{
-    BITS, COSTS, CPU_TIMES_PER_BIT, Cell, FILE_COSTS, FILE_RATES, FILE_SIZES, Grid, NamedUnit,
-    PRICES, RATES,
-};
+use size_class::size_text;
+
+pub use units::Units;
 
 /// Prices of an hour of CPU time and of a gigabyte.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Prices {
-    pub(super) cpu_hour: f64,
-    pub(super) gigabyte: f64,
-}
-
-/// Units of sizes, rates and CPU times in text.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Units {
-    sizes: &'static [NamedUnit],
-    rates: &'static [NamedUnit],
-    costs: &'static [NamedUnit],
-}
-
-impl Units {
-    /// Bytes, as in the tools of today.
-    pub(super) const BYTES: Self = Self { sizes: FILE_SIZES, rates: FILE_RATES, costs: FILE_COSTS };
-    /// Bits, as in RFC 573.
-    pub(super) const BITS: Self = Self { sizes: BITS, rates: RATES, costs: COSTS };
+pub struct Prices {
+    /// Price of an hour of CPU time.
+    pub cpu_hour: f64,
+    /// Price of a transferred gigabyte.
+    pub gigabyte: f64,
 }
 
 /// Returns RFC 573's table II, and below it the directory listings, which are not files.
-pub(super) fn summary(subsets: &[Subset], listings: Option<&Aggregate>, units: Units) -> Grid {
+#[must_use]
+pub fn summary(subsets: &[Subset], listings: Option<&Aggregate>, units: Units) -> Grid {
     let mut grid = Grid::new("summary", "Transfers")
         .text("subset", "subset")
         .number("files", "files")
@@ -67,7 +58,8 @@ pub(super) fn summary(subsets: &[Subset], listings: Option<&Aggregate>, units: U
 }
 
 /// Returns the `transfers` one by one: file, user, host, size, duration, rate and outcome.
-pub(super) fn list(transfers: &[(u64, Transfer)]) -> Grid {
+#[must_use]
+pub fn list(transfers: &[(u64, Transfer)]) -> Grid {
     let mut grid = Grid::new("list", "Newest transfers")
         .text("began", "began (UTC)")
         .text("path", "file")
@@ -110,7 +102,8 @@ fn path_of(transfer: &Transfer) -> Option<&[u8]> {
 }
 
 /// Returns RFC 573's table III: the `transfers` one by one.
-pub(super) fn rfc573_list(transfers: &[(u64, Transfer)]) -> Grid {
+#[must_use]
+pub fn rfc573_list(transfers: &[(u64, Transfer)]) -> Grid {
     let mut grid = Grid::new("list", "Newest transfers (RFC 573, table III)")
         .optional_number("number", "number")
         .text("host", "host")
@@ -159,7 +152,8 @@ pub(super) fn rfc573_list(transfers: &[(u64, Transfer)]) -> Grid {
 }
 
 /// Returns RFC 594's table: rate and CPU time of get and send, by byte size and type.
-pub(super) fn operations(subsets: &[Subset], units: Units) -> Grid {
+#[must_use]
+pub fn operations(subsets: &[Subset], units: Units) -> Grid {
     let mut grid = Grid::new("operations", "Get and send (RFC 594)")
         .text("operation", "operation")
         .number("byte_size", "byte size")
@@ -182,7 +176,8 @@ pub(super) fn operations(subsets: &[Subset], units: Units) -> Grid {
 }
 
 /// Returns the rate by size, and the position of the knee.
-pub(super) fn sizes(subsets: &[Subset], units: Units) -> Grid {
+#[must_use]
+pub fn sizes(subsets: &[Subset], units: Units) -> Grid {
     let mut grid = Grid::new("sizes", "Rate by size of the file")
         .text("size", "size")
         .number("files", "files")
@@ -198,12 +193,13 @@ pub(super) fn sizes(subsets: &[Subset], units: Units) -> Grid {
             cost(aggregate),
         ]);
     }
-    grid.note(knee_sentence(subsets));
+    grid.note(knee_sentence(subsets, units));
     grid
 }
 
 /// Returns the percentiles of times, rates and costs for a reader: one row per quantity.
-pub(super) fn percentiles_by_quantity(subsets: &[Subset], units: Units) -> Grid {
+#[must_use]
+pub fn percentiles_by_quantity(subsets: &[Subset], units: Units) -> Grid {
     let mut grid = Grid::new("percentiles", "Percentiles")
         .text("subset", "subset")
         .optional_number("files", "files")
@@ -238,7 +234,8 @@ pub(super) fn percentiles_by_quantity(subsets: &[Subset], units: Units) -> Grid 
 }
 
 /// Returns the percentiles of times, rates and costs for programs: one row per subset.
-pub(super) fn percentiles(subsets: &[Subset]) -> Grid {
+#[must_use]
+pub fn percentiles(subsets: &[Subset]) -> Grid {
     let mut grid = Grid::new("percentiles", "Percentiles 50, 90 and 99")
         .text("subset", "subset")
         .number("files", "files")
@@ -274,7 +271,8 @@ pub(super) fn percentiles(subsets: &[Subset]) -> Grid {
 }
 
 /// Returns the number of transfers that each factor has limited.
-pub(super) fn limits(subsets: &[Subset]) -> Grid {
+#[must_use]
+pub fn limits(subsets: &[Subset]) -> Grid {
     let mut grid = Grid::new("limits", "Limiting factors")
         .text("subset", "subset")
         .number("files", "files")
@@ -298,7 +296,8 @@ pub(super) fn limits(subsets: &[Subset]) -> Grid {
 }
 
 /// Returns the cost of the transfers at `prices`.
-pub(super) fn costs(subsets: &[Subset], prices: Prices) -> Grid {
+#[must_use]
+pub fn costs(subsets: &[Subset], prices: Prices) -> Grid {
     let title = format!(
         "Cost at {} per hour of CPU time and {} per GB",
         format_price(prices.cpu_hour),
@@ -337,7 +336,8 @@ pub(super) fn costs(subsets: &[Subset], prices: Prices) -> Grid {
 }
 
 /// Returns the largest, the smallest, the fastest and the slowest transfer.
-pub(super) fn extremes(found: &[(&'static str, u64, Transfer)], units: Units) -> Grid {
+#[must_use]
+pub fn extremes(found: &[(&'static str, u64, Transfer)], units: Units) -> Grid {
     let mut grid = Grid::new("extremes", "Largest, smallest, fastest, slowest")
         .text("which", "which")
         .text("host", "host")
@@ -371,7 +371,8 @@ pub(super) fn extremes(found: &[(&'static str, u64, Transfer)], units: Units) ->
 }
 
 /// Returns the outcomes of the transfers.
-pub(super) fn outcomes(subsets: &[Subset]) -> Grid {
+#[must_use]
+pub fn outcomes(subsets: &[Subset]) -> Grid {
     let total_files: u64 = subsets.iter().map(|subset| subset.aggregate.files).sum();
     let mut grid = Grid::new("outcomes", "Outcomes")
         .text("outcome", "outcome")
@@ -394,7 +395,7 @@ fn format_price(price: f64) -> String {
 }
 
 /// Returns the name of a subset.
-pub(super) fn label(key: &Key) -> String {
+fn label(key: &Key) -> String {
     let unknown = |quantity: &str| format!("{quantity} not known");
     let name = |name: &Option<Vec<u8>>, quantity: &str| match name {
         Some(name) => String::from_utf8_lossy(name).into_owned(),

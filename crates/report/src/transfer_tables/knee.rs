@@ -6,8 +6,9 @@
 //! class with fewer than three transfers is ignored.
 
 use super::size_class::size_text;
+use super::units::Units;
+use crate::table::figure_text;
 use records::aggregate::Sum;
-use records::format;
 use records::store::{Key, Subset};
 
 /// Minimum number of transfers of a class.
@@ -15,7 +16,8 @@ const FILES_MIN: u64 = 3;
 
 /// Returns a sentence that states the knee: the file size above which the rate hardly depends on
 /// the size.
-pub(super) fn knee_sentence(subsets: &[Subset]) -> String {
+pub(super) fn knee_sentence(subsets: &[Subset], units: Units) -> String {
+    let rate_text = |sum: &Sum| figure_text(sum.bits_per_s().unwrap_or(0.0), units.rates);
     let classes: Vec<(u32, Sum)> = subsets
         .iter()
         .filter_map(|subset| match subset.key {
@@ -41,12 +43,12 @@ pub(super) fn knee_sentence(subsets: &[Subset]) -> String {
         one.bits_per_s().unwrap_or(0.0).total_cmp(&other.bits_per_s().unwrap_or(0.0))
     });
     let slowest_rate = slowest_class.map(|(_, sum)| rate_text(sum)).unwrap_or_default();
-    let kbit = (1_u64 << digits.saturating_sub(1).min(63)).div_ceil(1_000);
+    let bits = (1_u64 << digits.saturating_sub(1).min(63)) as f64;
     format!(
-        "The knee is at {} kbit ({}). Larger files have a rate of {rate}, nearly independent of \
+        "The knee is at {} ({}). Larger files have a rate of {rate}, nearly independent of \
          their size. The rate of smaller files falls to {slowest_rate}. RFC 573 found the knee at \
          40 kbit.",
-        format::count(kbit),
+        figure_text(bits, units.sizes),
         size_text(*digits)
     )
 }
@@ -65,15 +67,6 @@ fn total_of(classes: &[(u32, Sum)]) -> Sum {
 fn is_level(classes: &[(u32, Sum)]) -> bool {
     let Some(all) = total_of(classes).bits_per_s() else { return false };
     classes.iter().all(|(_, sum)| sum.bits_per_s().is_some_and(|rate| rate >= 0.8 * all))
-}
-
-fn rate_text(sum: &Sum) -> String {
-    let rate = sum.bits_per_s().unwrap_or(0.0);
-    let units = [("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3), ("bit/s", 1.0)];
-    let (unit, size) = units.into_iter().find(|(_, size)| rate >= *size).unwrap_or(("bit/s", 1.0));
-    let figure = rate / size;
-    let decimals = if figure >= 100.0 { 0 } else { 1 };
-    format!("{figure:.decimals$} {unit}")
 }
 
 #[cfg(test)]
@@ -95,18 +88,21 @@ mod tests {
     fn the_knee_is_where_larger_files_are_no_faster() {
         let classes =
             [class(600, 100), class(9_000, 2_000), class(40_000, 9_000), class(900_000, 10_000)];
-        let sentence = knee_sentence(&classes);
-        assert!(sentence.starts_with("The knee is at 33 kbit (4 to 8 KiB)"), "{sentence}");
-        assert!(sentence.contains("falls to 100 bit/s"), "{sentence}");
+        let sentence = knee_sentence(&classes, Units::BITS);
+        assert!(sentence.starts_with("The knee is at 32.8 kbit (4 to 8 KiB)"), "{sentence}");
+        assert!(sentence.contains("falls to 100 bit/s."), "{sentence}");
     }
 
     #[test]
     fn a_constant_rate_has_no_knee() {
-        assert!(knee_sentence(&[class(600, 100), class(9_000, 100)]).starts_with("No knee"));
+        assert!(
+            knee_sentence(&[class(600, 100), class(9_000, 100)], Units::BYTES)
+                .starts_with("No knee")
+        );
     }
 
     #[test]
     fn without_transfers_there_is_no_knee() {
-        assert!(knee_sentence(&[]).starts_with("Too few transfers"));
+        assert!(knee_sentence(&[], Units::BYTES).starts_with("Too few transfers"));
     }
 }
