@@ -1,0 +1,2 @@
+//! The gateway over the devices and sockets of its host.
+#![forbid(unsafe_code)]
