@@ -13,6 +13,9 @@ pub(super) const GROUPS_MAX: usize = 32;
 pub(super) struct Interface {
     pub(super) addresses: Addresses,
     groups: Vec<IpAddr>,
+    /// Whether this host also acts for the unicast addresses of all other hosts except the source
+    /// of a datagram.
+    pub(super) is_transparent: bool,
 }
 
 /// The hosts that a destination address denotes.
@@ -43,6 +46,11 @@ impl Interface {
             (false, true) => DestinationKind::Invalid,
             (false, false) => DestinationKind::Other,
         }
+    }
+
+    /// Returns whether this host acts for `address`, the address of another host.
+    pub(super) fn is_transparent_for(&self, address: IpAddr) -> bool {
+        self.is_transparent && self.destination_kind(address) == DestinationKind::Other
     }
 
     /// Returns whether a datagram from the link may have this source: a unicast address of another

@@ -167,6 +167,25 @@ impl Internet {
         _ = addresses.add(Address::permanent(address.into(), prefix_len.min(32)));
     }
 
+    /// Sets whether this host is transparent: it accepts datagrams for the unicast addresses of
+    /// other hosts, and sends from these addresses. A gateway that ends the connections of its
+    /// guests is transparent. The application receives echo requests for other hosts.
+    pub fn set_transparent(&mut self, is_transparent: bool) {
+        self.recent = Recent::default();
+        self.interface.is_transparent = is_transparent;
+    }
+
+    /// Returns whether this host is transparent.
+    #[must_use]
+    pub fn is_transparent(&self) -> bool {
+        self.interface.is_transparent
+    }
+
+    /// Returns whether this host receives datagrams for `address` and may send from it.
+    fn acts_for(&self, address: IpAddr) -> bool {
+        self.is_local(address) || self.interface.is_transparent_for(address)
+    }
+
     /// Returns all local addresses.
     #[must_use]
     pub fn addresses(&self) -> &Addresses {
