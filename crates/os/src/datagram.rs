@@ -419,6 +419,17 @@ impl Inbox {
         self.arrivals.push(Arrival { from, to: None, is_unicast, len, segment: len });
     }
 
+    /// Returns the contents of each buffer of the last [`DatagramSocket::receive`], in order: the
+    /// sender, its datagrams one after another, and the length of each datagram in bytes. The last
+    /// datagram of a buffer may be shorter.
+    pub fn groups(&self) -> impl Iterator<Item = (SocketAddr, &[u8], usize)> {
+        let buffers = self.bytes.chunks_exact(BUFFER_LEN).zip(&self.arrivals);
+        buffers.filter_map(|(buffer, arrival)| {
+            let bytes = buffer.get(..arrival.len).unwrap_or(buffer);
+            Some((arrival.from?, bytes, arrival.segment))
+        })
+    }
+
     /// Returns the datagrams of the last [`DatagramSocket::receive`], in order.
     pub fn datagrams(&self) -> impl Iterator<Item = Received<'_>> {
         let buffers = self.bytes.chunks_exact(BUFFER_LEN).zip(&self.arrivals);

@@ -1,0 +1,144 @@
+//! The descriptors of the event loop, and what each belongs to.
+
+use gateway::relay::Key;
+use net::time::Duration;
+use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, OwnedFd};
+use std::{fmt, io};
+
+/// Maximum number of events of one wait.
+const EVENTS_MAX: usize = 256;
+/// The bits of an index and of a generation in the data of an event.
+const FIELD: u64 = 0xFF_FFFF;
+const NANOS_PER_MILLI: u64 = 1_000_000;
+
+/// The owner of a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The device of a guest.
+    Device(usize),
+    /// The socket of a TCP flow: the guest, and the flow's index and generation.
+    Tcp(usize, Slot),
+    /// The socket of a UDP flow.
+    Udp(usize, Slot),
+    /// The socket of an echo flow.
+    Echo(usize, Slot),
+    /// A descriptor of the program around the event loop.
+    Other(usize),
+}
+
+/// The index of a flow and the low bits of its generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slot {
+    pub(crate) index: usize,
+    generation: u64,
+}
+
+impl Slot {
+    pub(crate) fn of(key: Key) -> Self {
+        Self { index: key.index(), generation: key.to_bits() >> 32 & FIELD }
+    }
+}
+
+impl Source {
+    fn to_bits(self) -> u64 {
+        let (kind, guest, slot) = match self {
+            Self::Device(guest) => (0, guest, None),
+            Self::Tcp(guest, slot) => (1, guest, Some(slot)),
+            Self::Udp(guest, slot) => (2, guest, Some(slot)),
+            Self::Echo(guest, slot) => (3, guest, Some(slot)),
+            Self::Other(number) => (4, number, None),
+        };
+        let slot = slot.map_or(0, |slot| slot.generation << 24 | slot.index as u64 & FIELD);
+        kind << 61 | (guest as u64 & 0x1FFF) << 48 | slot
+    }
+
+    fn from_bits(bits: u64) -> Self {
+        let index = |bits: u64| usize::try_from(bits).unwrap_or(usize::MAX);
+        let guest = index(bits >> 48 & 0x1FFF);
+        let slot = Slot { index: index(bits & FIELD), generation: bits >> 24 & FIELD };
+        match bits >> 61 {
+            0 => Self::Device(guest),
+            1 => Self::Tcp(guest, slot),
+            2 => Self::Udp(guest, slot),
+            3 => Self::Echo(guest, slot),
+            _ => Self::Other(guest),
+        }
+    }
+}
+
+/// The descriptors of the event loop.
+pub(crate) struct Poll {
+    epoll: OwnedFd,
+    events: Vec<Event>,
+}
+
+impl fmt::Debug for Poll {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Poll").field("epoll", &self.epoll).finish_non_exhaustive()
+    }
+}
+
+impl Poll {
+    pub(crate) fn new() -> io::Result<Self> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        Ok(Self { epoll, events: Vec::with_capacity(EVENTS_MAX) })
+    }
+
+    /// Registers a descriptor. It is removed when it is closed.
+    pub(crate) fn add(
+        &self,
+        descriptor: impl AsFd,
+        source: Source,
+        flags: EventFlags,
+    ) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, descriptor, EventData::new_u64(source.to_bits()), flags)?)
+    }
+
+    /// Waits for events for at most `limit`, rounded up to a millisecond, or without a limit.
+    pub(crate) fn wait(&mut self, limit: Option<Duration>) -> io::Result<()> {
+        let limit = limit.map(|limit| {
+            let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+            let millis = nanos.div_ceil(NANOS_PER_MILLI);
+            Timespec {
+                tv_sec: i64::try_from(millis / 1000).unwrap_or(i64::MAX),
+                tv_nsec: i64::try_from(millis % 1000 * NANOS_PER_MILLI).unwrap_or(0),
+            }
+        });
+        self.events.clear();
+        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), limit.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns event `number` of the last wait.
+    pub(crate) fn event(&self, number: usize) -> Option<(Source, EventFlags)> {
+        let event = self.events.get(number)?;
+        let data = event.data;
+        Some((Source::from_bits(data.u64()), event.flags))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_survives_its_conversion_to_bits() {
+        let slot = Slot { index: 70_000, generation: 0x12_3456 };
+        let sources = [
+            Source::Device(3),
+            Source::Tcp(8000, slot),
+            Source::Udp(1, slot),
+            Source::Echo(0, slot),
+            Source::Other(5),
+        ];
+        for source in sources {
+            assert_eq!(Source::from_bits(source.to_bits()), source);
+        }
+    }
+}
