@@ -3,3 +3,5 @@
 //! A guest is a network namespace, a container, a virtual machine or a host at a serial line. The
 //! gateway terminates the guest's TCP connections, and the host's sockets carry the data on.
 #![forbid(unsafe_code)]
+
+pub mod policy;
