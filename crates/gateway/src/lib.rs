@@ -4,4 +4,6 @@
 //! gateway terminates the guest's TCP connections, and the host's sockets carry the data on.
 #![forbid(unsafe_code)]
 
+pub mod dhcp_server;
+pub mod domain_name;
 pub mod policy;
