@@ -7,3 +7,4 @@
 pub mod dhcp_server;
 pub mod domain_name;
 pub mod policy;
+pub mod segment;
