@@ -281,11 +281,11 @@ impl Relay {
                 Protocol::Udp => {
                     let Layers { udp, pool, .. } = &mut *layers;
                     let Some(relayed) = udp.parse_relayed(datagram, pool, cx) else { continue };
-                    self.udp.receive(&relayed, &self.policy, cx);
+                    self.udp.receive(&relayed, &mut self.policy, cx);
                     layers.pool.put(relayed.packet);
                 }
                 Protocol::Icmp | Protocol::ICMPV6 => {
-                    self.echo.receive(&datagram, &self.policy, cx);
+                    self.echo.receive(&datagram, &mut self.policy, cx);
                     layers.pool.put(datagram.packet);
                 }
                 Protocol::Tcp | Protocol::Other(_) => layers.pool.put(datagram.packet),
@@ -301,7 +301,7 @@ impl Application for Relay {
 
     fn run(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
         self.receive(layers, cx);
-        self.tcp.run(&mut layers.tcp, &self.policy, cx);
+        self.tcp.run(&mut layers.tcp, &mut self.policy, cx);
     }
 }
 

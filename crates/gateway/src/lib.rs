@@ -21,10 +21,13 @@
 //! and the driver reports the results by the methods of [`Guest`].
 #![forbid(unsafe_code)]
 
+pub mod dhcp_server;
+pub mod domain_name;
 mod guest;
 pub mod policy;
 mod rate;
 pub mod relay;
+pub mod segment;
 mod slab;
 
 pub use guest::{Event, Guest, Settings};

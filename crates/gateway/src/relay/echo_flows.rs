@@ -114,7 +114,7 @@ impl Flows {
     }
 
     /// Processes an echo request of the guest. Returns false if the policy refuses the destination.
-    pub fn receive(&mut self, datagram: &Datagram, policy: &Policy, cx: &Cx<'_>) -> bool {
+    pub fn receive(&mut self, datagram: &Datagram, policy: &mut Policy, cx: &Cx<'_>) -> bool {
         let header = &datagram.header;
         let message = datagram.packet.data();
         let Some(&[_, _, _, _, i0, i1, _, _]) = message.first_chunk::<HEADER_LEN>() else {

@@ -221,7 +221,7 @@ impl Flows {
 
     /// Processes the SYNs and the events of the guest's connections. `resolve` returns the address
     /// at which the host reaches a destination of the guest.
-    pub fn run(&mut self, tcp: &mut Tcp, policy: &Policy, cx: &mut Cx<'_>) {
+    pub fn run(&mut self, tcp: &mut Tcp, policy: &mut Policy, cx: &mut Cx<'_>) {
         while let Some(open) = tcp.deferred_open() {
             self.open(tcp, &open, policy, cx);
         }
@@ -230,7 +230,7 @@ impl Flows {
         }
     }
 
-    fn open(&mut self, tcp: &mut Tcp, open: &DeferredOpen, policy: &Policy, cx: &mut Cx<'_>) {
+    fn open(&mut self, tcp: &mut Tcp, open: &DeferredOpen, policy: &mut Policy, cx: &mut Cx<'_>) {
         let guest = open.remote();
         let remote = open.local();
         // A retransmission of a SYN that is being processed.

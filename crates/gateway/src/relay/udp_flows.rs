@@ -210,7 +210,7 @@ impl Flows {
     }
 
     /// Processes datagrams of the guest. Returns false if the policy refuses the destination.
-    pub fn receive(&mut self, relayed: &Relayed, policy: &Policy, cx: &Cx<'_>) -> bool {
+    pub fn receive(&mut self, relayed: &Relayed, policy: &mut Policy, cx: &Cx<'_>) -> bool {
         let Relayed { source, destination, packet } = relayed;
         let size = match packet.offload.segment_size {
             0 => u16::try_from(packet.len()).unwrap_or(u16::MAX),
