@@ -2,10 +2,11 @@
 
 use crate::policy::Policy;
 use crate::relay::{Key, echo_flows, tcp_flows, udp_flows};
+use crate::segment::{self, Segment};
 use net::internet::{self, ipv4::Protocol};
 use net::link::{self, Link};
 use net::packet::Packet;
-use net::station::{self, Application, Frame, Layers, Station, Step};
+use net::station::{self, Application, Frame, Layers, Scheduler, Station, Step};
 use net::transport::tcp::OpenError;
 use net::{Cx, Instant};
 use std::net::{IpAddr, SocketAddr};
@@ -16,13 +17,27 @@ const DEFERRED_OPENS_MAX: usize = 256;
 const ECHO_FLOWS_MAX: usize = 256;
 const NEW_ECHO_FLOWS_PER_S: u32 = 100;
 
+/// The medium between a guest and the gateway.
+#[derive(Debug)]
+pub enum Medium {
+    /// A device that carries datagrams, such as a TUN, with its MTU in bytes.
+    Datagrams(u16),
+    /// A device that carries Ethernet frames, such as a TAP, with its MTU in bytes.
+    Frames(u16, segment::Settings),
+    /// A serial line.
+    Line(Box<Link>),
+}
+
 /// Settings of a guest.
 #[derive(Debug)]
 pub struct Settings {
-    /// The MTU of the guest's device, in bytes.
-    pub mtu: u16,
+    /// The medium.
+    pub medium: Medium,
     /// The addresses of the gateway on the guest's network.
     pub addresses: Vec<IpAddr>,
+    /// The addresses and networks from which the guest may send (row 105 of the attack table), by
+    /// prefix and prefix length in bits.
+    pub leases: Vec<(IpAddr, u8)>,
     /// Settings of the station; its offloads are those of the guest's device.
     pub station: station::Settings,
     /// Which destinations the guest may reach.
@@ -57,21 +72,29 @@ struct Relay {
 #[derive(Debug)]
 pub struct Guest {
     station: Station,
+    segment: Option<Segment>,
+    scheduler: Scheduler,
     relay: Relay,
 }
 
 impl Guest {
-    /// Creates a guest whose device carries datagrams.
+    /// Creates a guest.
     #[must_use]
     pub fn new(settings: Settings, cx: &mut Cx<'_>) -> Self {
-        let link = Link::Datagram(link::Datagram::new(settings.mtu.into()));
+        let (link, segment) = match settings.medium {
+            Medium::Datagrams(mtu) => (Link::Datagram(link::Datagram::new(mtu.into())), None),
+            Medium::Frames(mtu, segment) => {
+                (Link::Datagram(link::Datagram::new(mtu.into())), Some(Segment::new(segment)))
+            }
+            Medium::Line(link) => (*link, None),
+        };
         let mut station = Station::new(link, settings.station, cx);
         for address in settings.addresses {
             let known = internet::addresses::Address::permanent(address, prefix_len(address));
             // The table has space for the few addresses of a gateway.
             _ = station.internet_mut().add_address(known);
         }
-        station.internet_mut().set_transparent(true);
+        station.internet_mut().set_transparent_for(settings.leases);
         station.layers.tcp.defer_opens(DEFERRED_OPENS_MAX);
         station.layers.tcp.set_connections_max(settings.tcp.flows.saturating_mul(2));
         let relay = Relay {
@@ -80,7 +103,7 @@ impl Guest {
             echo: echo_flows::Flows::new(ECHO_FLOWS_MAX, NEW_ECHO_FLOWS_PER_S),
             policy: settings.policy,
         };
-        Self { station, relay }
+        Self { station, segment, scheduler: Scheduler::default(), relay }
     }
 
     /// Allocates an empty packet into which the driver reads a datagram.
@@ -93,10 +116,25 @@ impl Guest {
         self.station.take_back(packet);
     }
 
-    /// Processes a datagram from the device.
+    /// Processes a datagram or a frame from the device.
     pub fn receive_packet(&mut self, packet: Packet, cx: &mut Cx<'_>) {
-        self.station.receive_packet(packet, cx);
-        self.relay.receive(&mut self.station.layers, cx);
+        let datagram = match &mut self.segment {
+            Some(segment) => segment.receive(packet, &mut self.station.layers.pool, cx),
+            None => Some(packet),
+        };
+        if let Some(datagram) = datagram {
+            self.station.receive_packet(datagram, cx);
+            self.relay.receive(&mut self.station.layers, cx);
+        }
+    }
+
+    /// Processes bytes from the line.
+    pub fn receive_bytes(&mut self, bytes: &[u8], cx: &mut Cx<'_>) {
+        self.station.receive(bytes, cx);
+        while self.station.has_input() {
+            self.station.step(Step::Network, &mut self.relay, cx);
+            self.relay.receive(&mut self.station.layers, cx);
+        }
     }
 
     /// Processes the consequences of received datagrams and of calls of the driver. Call before
@@ -113,14 +151,47 @@ impl Guest {
         device: &mut dyn FnMut(Frame<'_>, &mut Cx<'_>) -> bool,
         cx: &mut Cx<'_>,
     ) {
-        self.station.transmit_to(device, cx);
+        let Some(segment) = &mut self.segment else {
+            return self.station.transmit_to(device, cx);
+        };
+        while let Some(frame) = segment.transmit(&mut self.station.layers.pool, cx) {
+            // Without an answer, the guest asks again.
+            device(Frame { packet: &frame, tail: [&[], &[]] }, cx);
+            self.station.take_back(frame);
+        }
+        self.station.transmit_frames_to(&mut |packet| segment.frame(packet), device, cx);
+    }
+
+    /// Appends at most `limit` bytes of output for the line to `wire`, and returns their number.
+    pub fn transmit_into(&mut self, wire: &mut Vec<u8>, limit: usize, cx: &mut Cx<'_>) -> usize {
+        self.scheduler.run(&mut self.station, &mut self.relay, cx);
+        self.station.transmit_into(wire, limit, cx)
+    }
+
+    /// Returns the link of the guest.
+    #[must_use]
+    pub fn link(&self) -> &Link {
+        self.station.link()
+    }
+
+    /// Returns the segment of the guest, if its medium carries frames.
+    #[must_use]
+    pub fn segment(&self) -> Option<&Segment> {
+        self.segment.as_ref()
+    }
+
+    /// Returns the segment of the guest for modification, if its medium carries frames.
+    pub fn segment_mut(&mut self) -> Option<&mut Segment> {
+        self.segment.as_mut()
     }
 
     /// Returns when [`Self::timeout`] has to be called.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let relay = &self.relay;
-        let deadlines = [self.station.deadline(), relay.udp.deadline(), relay.echo.deadline()];
+        let segment = self.segment.as_ref().and_then(Segment::deadline);
+        let station = self.station.deadline();
+        let deadlines = [station, segment, relay.udp.deadline(), relay.echo.deadline()];
         deadlines.into_iter().flatten().min()
     }
 
@@ -128,6 +199,9 @@ impl Guest {
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
         if self.station.deadline().is_some_and(|deadline| deadline <= cx.now) {
             self.station.step(Step::Timer, &mut self.relay, cx);
+        }
+        if let Some(segment) = &mut self.segment {
+            segment.timeout(cx);
         }
         self.relay.udp.timeout(cx.now);
         self.relay.echo.timeout(cx.now);

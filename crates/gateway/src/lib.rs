@@ -30,4 +30,4 @@ pub mod relay;
 pub mod segment;
 mod slab;
 
-pub use guest::{Event, Guest, Settings};
+pub use guest::{Event, Guest, Medium, Settings};

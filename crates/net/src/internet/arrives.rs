@@ -96,7 +96,7 @@ impl Internet {
         let is_for_groups = is_udp || self.registered_protocols.contains(&header.protocol.into());
         match self.interface.destination_kind(header.destination) {
             DestinationKind::Local => {}
-            DestinationKind::Other if self.interface.is_transparent => {}
+            DestinationKind::Other if self.interface.transparent_for.is_some() => {}
             // RFC 9293 §3.9.2.3: a SYN to a group MUST be discarded. RFC 1122 §3.2.2.6: an echo
             // request to a group MAY be discarded. It is discarded here, because its reply could be
             // used for an attack on the forged source.
@@ -191,7 +191,7 @@ impl Internet {
         let destination = parsed.header.destination.into();
         match self.interface.destination_kind(destination) {
             DestinationKind::Local => {}
-            DestinationKind::Other if self.interface.is_transparent => {}
+            DestinationKind::Other if self.interface.transparent_for.is_some() => {}
             DestinationKind::Group if self.interface.is_member(destination) => {}
             DestinationKind::Group | DestinationKind::Other | DestinationKind::Invalid => {
                 return Err(Counter::IpAddressErrors);
