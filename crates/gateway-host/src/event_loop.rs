@@ -8,52 +8,26 @@
 //!    that could copy more continues in the next turn.
 //! 4. Write the output of the guests to their devices.
 
+use crate::forwards::{Forward, ForwardId, ForwardTable};
+use crate::guest_device::GuestDevice;
 use crate::poll::{Poll, Source};
-use crate::tcp_sockets::TcpSockets;
-use crate::udp_sockets::UdpSockets;
-use gateway::relay::{Key, tcp_flows, udp_flows};
-use gateway::{Event, Guest, Settings};
-use net::meter::{Clock, Counter, Meter};
-use net::packet::Packet;
+use crate::port::{AddForwardError, GuestSettings, Port};
+use gateway::Guest;
+use net::meter::{Clock, Meter};
 use net::rng::Rng;
-use net::station::Frame;
 use net::time::Duration;
 use net::{Cx, Instant};
 use os::clock::Monotonic;
 use os::datagram::Inbox;
-use os::device::Device;
-use os::driver::{describe, is_device_error, write_frame};
 use rustix::event::epoll::EventFlags;
 use std::io;
+use std::os::fd::AsFd;
 
-/// Maximum number of packets read from a device in a turn.
-const BATCH: usize = 64;
 /// Size of the buffer between a socket and a flow, in bytes.
 const BUFFER_LEN: usize = 1 << 18;
-/// A packet of at most this length, for which the loop had to wait, is probably not followed by
-/// another one, so that the attempt to read one is omitted.
-const SHORT_LEN: usize = 512;
-
-/// The device of a guest.
-#[derive(Debug)]
-pub struct GuestDevice {
-    /// The TUN or TAP.
-    pub device: Device,
-}
-
-/// A guest, its device and the host's sockets of its flows.
-#[derive(Debug)]
-struct Port {
-    guest: Guest,
-    device: Device,
-    tcp: TcpSockets,
-    udp: UdpSockets,
-    /// Empty packet into which the next packet is read.
-    next_packet: Option<Packet>,
-    /// TCP flows that can copy more.
-    unfinished: Vec<Key>,
-    is_readable: bool,
-}
+/// Time for which no connections are accepted after an accept has failed, for example because no
+/// descriptor is free.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The gateway: its guests, and the loop that drives them.
 #[derive(Debug)]
@@ -65,6 +39,18 @@ pub struct EventLoop {
     meter: Meter,
     inbox: Inbox,
     buffer: Vec<u8>,
+    accept_again_at: Instant,
+}
+
+/// The outcome of a turn.
+#[derive(Debug)]
+pub enum Turn {
+    /// Call the next turn.
+    Continue,
+    /// The descriptor of the program that was registered with this number is ready.
+    Ready(usize),
+    /// The device of this guest no longer works.
+    Lost(usize, io::Error),
 }
 
 impl EventLoop {
@@ -82,178 +68,158 @@ impl EventLoop {
             meter: Meter::new(Clock::None),
             inbox: Inbox::default(),
             buffer: vec![0; BUFFER_LEN],
+            accept_again_at: Instant::ZERO,
         })
     }
 
-    /// Adds a guest on a device. The offloads of `settings` are replaced by those of the device.
+    /// Adds a guest on a device, and returns its number.
     ///
     /// # Errors
     ///
-    /// Returns the error of `epoll_ctl(2)` or [`Device::set_blocking`].
-    pub fn add_guest(&mut self, mut settings: Settings, device: GuestDevice) -> io::Result<usize> {
-        let GuestDevice { device } = device;
-        device.set_blocking(false)?;
+    /// Returns the error of `epoll_ctl(2)` or of making the device non-blocking.
+    pub fn add_guest(&mut self, settings: GuestSettings, device: GuestDevice) -> io::Result<usize> {
         let number = self.ports.len();
-        self.poll.add(&device, Source::Device(number), EventFlags::IN)?;
-        let has_offloads = device.has_offloads();
-        settings.station.tso = has_offloads;
-        settings.station.uso = device.has_uso();
-        settings.station.checksum_offload = has_offloads;
-        settings.station.routines = os::checksum::routines();
+        device.register(number, &self.poll)?;
         let mut cx = Cx { now: self.clock.now(), rng: &mut self.rng, meter: &mut self.meter };
-        let guest = Guest::new(settings, &mut cx);
-        self.ports.push(Port {
-            guest,
-            device,
-            tcp: TcpSockets::default(),
-            udp: UdpSockets::default(),
-            next_packet: None,
-            unfinished: Vec::new(),
-            is_readable: false,
-        });
+        self.ports.push(Port::new(number, settings, device, &mut cx));
         Ok(number)
+    }
+
+    /// Reports the readiness of a descriptor of the program by [`Turn::Ready`] with `number`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `epoll_ctl(2)`.
+    pub fn watch(&self, descriptor: impl AsFd, number: usize) -> io::Result<()> {
+        self.poll.add(descriptor, Source::Other(number), EventFlags::IN)
+    }
+
+    /// Returns the current time.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// Returns a guest.
+    #[must_use]
+    pub fn guest(&self, number: usize) -> Option<&Guest> {
+        self.ports.get(number).map(|port| &port.guest)
+    }
+
+    /// Returns the port forwards of a guest.
+    pub fn forwards(&self, guest: usize) -> impl Iterator<Item = (ForwardId, &Forward)> {
+        self.ports.get(guest).into_iter().flat_map(|port| port.forwards.iter())
+    }
+
+    /// Adds a port forward to a guest.
+    ///
+    /// # Errors
+    ///
+    /// See [`AddForwardError`].
+    pub fn add_forward(
+        &mut self,
+        guest: usize,
+        forward: Forward,
+    ) -> Result<ForwardId, AddForwardError> {
+        let port = self.ports.get_mut(guest).ok_or(AddForwardError::NoGuest)?;
+        port.add_forward(forward, &self.poll)
+    }
+
+    /// Removes a port forward of a guest. Its open connections remain. Returns whether it existed.
+    pub fn remove_forward(&mut self, guest: usize, id: ForwardId) -> bool {
+        self.ports.get_mut(guest).is_some_and(|port| port.remove_forward(id))
+    }
+
+    /// Takes the table of port forwards of a guest, so that a caller changes it together with the
+    /// sockets by [`Self::open_forward`] and [`Self::close_forward`], and returns it by
+    /// [`Self::put_forwards`].
+    pub fn take_forwards(&mut self, guest: usize) -> Option<ForwardTable> {
+        self.ports.get_mut(guest).map(|port| std::mem::take(&mut port.forwards))
+    }
+
+    /// Returns a table of [`Self::take_forwards`].
+    pub fn put_forwards(&mut self, guest: usize, forwards: ForwardTable) {
+        if let Some(port) = self.ports.get_mut(guest) {
+            port.forwards = forwards;
+        }
+    }
+
+    /// Opens the sockets of a port forward.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the first socket that could not be opened.
+    pub fn open_forward(
+        &mut self,
+        guest: usize,
+        id: ForwardId,
+        forward: &Forward,
+    ) -> io::Result<()> {
+        let port = self.ports.get_mut(guest).ok_or(io::ErrorKind::NotFound)?;
+        port.open_forward((id, forward), &self.poll)
+    }
+
+    /// Closes the sockets of a port forward. Its open connections remain.
+    pub fn close_forward(&mut self, guest: usize, id: ForwardId) {
+        if let Some(port) = self.ports.get_mut(guest) {
+            port.close_forward(id);
+        }
     }
 
     /// Waits for input and processes it, at most until `until`.
     ///
     /// # Errors
     ///
-    /// Returns the error of a device that no longer works, or of `epoll_wait(2)`.
-    pub fn turn(&mut self, until: Option<Instant>) -> io::Result<()> {
+    /// Returns the error of `epoll_wait(2)`.
+    pub fn turn(&mut self, until: Option<Instant>) -> io::Result<Turn> {
         let waited = self.wait(until)?;
         let now = self.clock.now();
         let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
+        let mut outcome = Turn::Continue;
         let mut number = 0;
         while let Some((source, flags)) = self.poll.event(number) {
             number += 1;
-            match source {
-                Source::Device(guest) => {
-                    if let Some(port) = self.ports.get_mut(guest) {
-                        port.is_readable = true;
-                    }
+            let (guest, is_port) = match source {
+                Source::Other(other) => {
+                    outcome = Turn::Ready(other);
+                    continue;
                 }
-                Source::Tcp(guest, slot) => {
-                    let Some(port) = self.ports.get_mut(guest) else { continue };
-                    let flow = port.tcp.ready(&mut port.guest, slot, flags, &mut cx);
-                    port.unfinished.extend(flow);
-                }
-                Source::Udp(guest, slot) => {
-                    let Some(port) = self.ports.get_mut(guest) else { continue };
-                    port.udp.receive(&mut port.guest, slot, &mut self.inbox, &mut cx);
-                }
-                Source::Echo(..) | Source::Other(_) => {}
+                Source::Forward(..) if now < self.accept_again_at => continue,
+                Source::Device(guest)
+                | Source::Tcp(guest, _)
+                | Source::Udp(guest, _)
+                | Source::Echo(guest, _)
+                | Source::Forward(guest, _) => (guest, true),
+            };
+            let Some(port) = self.ports.get_mut(guest).filter(|_| is_port) else { continue };
+            let shared = (&mut self.inbox, &self.poll);
+            if port.process(source, flags, shared, &mut cx).is_err() {
+                self.accept_again_at = now + ACCEPT_PAUSE;
             }
         }
         for (number, port) in self.ports.iter_mut().enumerate() {
-            if std::mem::take(&mut port.is_readable) {
-                port.read(waited, &mut cx)?;
+            if let Err(error) = port.run(waited, &self.poll, &mut self.buffer, &mut cx) {
+                outcome = Turn::Lost(number, error);
             }
-            port.run(number, &self.poll, &mut self.buffer, &mut cx);
-            port.write(&mut cx)?;
         }
-        Ok(())
+        Ok(outcome)
     }
 
     /// Waits for an event. Returns whether the loop had to sleep.
     fn wait(&mut self, until: Option<Instant>) -> io::Result<bool> {
-        let is_ready = self.ports.iter().any(|port| !port.unfinished.is_empty());
-        if is_ready {
+        let now = self.clock.now();
+        let is_paused = now < self.accept_again_at;
+        if self.ports.iter().any(Port::has_more) {
             self.poll.wait(Some(Duration::ZERO))?;
             return Ok(false);
         }
-        let deadlines = self.ports.iter().filter_map(|port| port.guest.deadline()).chain(until);
-        let before = self.clock.now();
-        let limit = deadlines.min().map(|deadline| deadline - before);
+        let deadlines = self.ports.iter().filter_map(Port::deadline).chain(until);
+        let limit = deadlines.min().map(|deadline| deadline - now);
+        if is_paused {
+            // A listener that is ready would end each wait at once.
+            std::thread::sleep(Duration::from_millis(1));
+        }
         self.poll.wait(limit)?;
         Ok(true)
-    }
-}
-
-impl Port {
-    /// Reads packets from the device.
-    fn read(&mut self, waited: bool, cx: &mut Cx<'_>) -> io::Result<()> {
-        for number in 0..BATCH {
-            let packet = self.next_packet.take().or_else(|| self.guest.lend(cx));
-            let Some(mut packet) = packet else { return Ok(()) };
-            match self.device.receive_now(packet.spare_mut()) {
-                Ok(Some(received)) => {
-                    packet.extend_from_spare(received.start + received.length);
-                    packet.pull(received.start);
-                    describe(&mut packet, &received.header, received.start);
-                    self.guest.receive_packet(packet, cx);
-                    if waited && number == 0 && received.length <= SHORT_LEN {
-                        return Ok(());
-                    }
-                }
-                Ok(None) => {
-                    self.next_packet = Some(packet);
-                    return Ok(());
-                }
-                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                    cx.meter.count(Counter::LinkHeadersUnknown);
-                    self.next_packet = Some(packet);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    /// Runs the guest, and copies data between its flows and their sockets.
-    fn run(&mut self, number: usize, poll: &Poll, buffer: &mut [u8], cx: &mut Cx<'_>) {
-        if self.guest.deadline().is_some_and(|deadline| deadline <= cx.now) {
-            self.guest.timeout(cx);
-        }
-        self.guest.run(cx);
-        for flow in std::mem::take(&mut self.unfinished) {
-            self.copy(flow, buffer, cx);
-        }
-        while let Some(event) = self.guest.event() {
-            match event {
-                Event::Tcp(tcp_flows::Event::Connect { flow, remote }) => {
-                    self.tcp.connect(&mut self.guest, (number, flow), remote, poll, cx);
-                }
-                Event::Tcp(tcp_flows::Event::Progress { flow }) => self.copy(flow, buffer, cx),
-                Event::Tcp(tcp_flows::Event::End { flow, is_reset: false }) => {
-                    self.tcp.remove(flow);
-                }
-                Event::Tcp(tcp_flows::Event::End { flow, is_reset: true }) => self.tcp.reset(flow),
-                Event::Udp(udp_flows::Event::Bind { flow, is_v4 }) => {
-                    if self.udp.bind((number, flow), is_v4, poll).is_err() {
-                        self.guest.udp_mut().end(flow);
-                    }
-                }
-                Event::Udp(udp_flows::Event::Progress { flow }) => {
-                    self.udp.send(&mut self.guest, flow);
-                }
-                Event::Udp(udp_flows::Event::End { flow }) => self.udp.remove(flow),
-                Event::Echo(_) => {}
-            }
-        }
-    }
-
-    fn copy(&mut self, flow: Key, buffer: &mut [u8], cx: &mut Cx<'_>) {
-        if self.tcp.copy(&mut self.guest, flow, buffer, cx) && !self.unfinished.contains(&flow) {
-            self.unfinished.push(flow);
-        }
-    }
-
-    /// Writes the output of the guest to its device.
-    fn write(&mut self, cx: &mut Cx<'_>) -> io::Result<()> {
-        let mut failure = None;
-        let device = &self.device;
-        let mut write = |frame: Frame<'_>, cx: &mut Cx<'_>| match write_frame(device, &frame) {
-            Ok(is_accepted) => is_accepted,
-            Err(error) => {
-                if is_device_error(&error) {
-                    failure = Some(error);
-                } else {
-                    cx.meter.count(Counter::LinkPacketsDropped);
-                }
-                true
-            }
-        };
-        self.guest.transmit_to(&mut write, cx);
-        failure.map_or(Ok(()), Err)
     }
 }

@@ -6,14 +6,26 @@
 
 mod command_line;
 pub mod control;
+mod control_socket;
+mod echo_sockets;
 mod event_loop;
+mod forward_sockets;
 pub mod forwards;
+pub mod gateway_program;
+mod guest_device;
+pub mod guest_network;
+pub mod guest_target;
 pub mod invocation;
 pub mod pasta;
 mod poll;
+mod port;
+pub mod program_error;
 pub mod qemu_framing;
 pub mod slirp4netns;
 mod tcp_sockets;
 mod udp_sockets;
 
-pub use event_loop::{EventLoop, GuestDevice};
+pub use event_loop::{EventLoop, Turn};
+pub use forward_sockets::GuestAddresses;
+pub use guest_device::{GuestDevice, Line, Machine};
+pub use port::{AddForwardError, GuestSettings};

@@ -26,6 +26,8 @@ pub(crate) enum Source {
     Udp(usize, Slot),
     /// The socket of an echo flow.
     Echo(usize, Slot),
+    /// A socket of a port forward: the guest, and the index of the socket.
+    Forward(usize, usize),
     /// A descriptor of the program around the event loop.
     Other(usize),
 }
@@ -50,7 +52,8 @@ impl Source {
             Self::Tcp(guest, slot) => (1, guest, Some(slot)),
             Self::Udp(guest, slot) => (2, guest, Some(slot)),
             Self::Echo(guest, slot) => (3, guest, Some(slot)),
-            Self::Other(number) => (4, number, None),
+            Self::Forward(guest, index) => (4, guest, Some(Slot { index, generation: 0 })),
+            Self::Other(number) => (5, number, None),
         };
         let slot = slot.map_or(0, |slot| slot.generation << 24 | slot.index as u64 & FIELD);
         kind << 61 | (guest as u64 & 0x1FFF) << 48 | slot
@@ -65,6 +68,7 @@ impl Source {
             1 => Self::Tcp(guest, slot),
             2 => Self::Udp(guest, slot),
             3 => Self::Echo(guest, slot),
+            4 => Self::Forward(guest, slot.index),
             _ => Self::Other(guest),
         }
     }
@@ -135,6 +139,7 @@ mod tests {
             Source::Tcp(8000, slot),
             Source::Udp(1, slot),
             Source::Echo(0, slot),
+            Source::Forward(2, 9),
             Source::Other(5),
         ];
         for source in sources {

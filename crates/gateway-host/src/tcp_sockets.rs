@@ -7,15 +7,15 @@ use crate::poll::{Poll, Slot, Source};
 use gateway::Guest;
 use gateway::relay::Key;
 use net::Cx;
+use os::outbound::Outbound;
+use os::tcp_socket;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use rustix::net::{
-    self as sockets, AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType,
-    sockopt,
-};
+use rustix::net::{self as sockets, RecvFlags, SendFlags, Shutdown, sockopt};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::task;
 use std::time::Duration;
 
 /// Bytes that a flow may move in each direction before other flows are served.
@@ -49,11 +49,17 @@ impl TcpSockets {
         guest: &mut Guest,
         (number, flow): (usize, Key),
         remote: SocketAddr,
-        poll: &Poll,
+        (outbound, poll): (&Outbound, &Poll),
         cx: &mut Cx<'_>,
     ) {
-        match open(remote) {
-            Ok((fd, is_connected)) => {
+        match tcp_socket::connect(remote, outbound) {
+            Ok(stream) => {
+                // A connection to the host itself is established at once.
+                let is_connected =
+                    matches!(tcp_socket::connect_result(&stream), task::Poll::Ready(Ok(())));
+                let fd = OwnedFd::from(stream);
+                // Without keep-alive, a flow to a host that has vanished would never end.
+                _ = sockopt::set_socket_keepalive(&fd, true);
                 if self.insert(number, flow, fd, is_connected, poll).is_err() {
                     self.remove(flow);
                     return guest.connect_failed(flow, cx);
@@ -237,20 +243,5 @@ impl Socket {
             }
         }
         Ok(false)
-    }
-}
-
-/// Starts to connect a non-blocking socket. Returns whether it is connected already.
-fn open(remote: SocketAddr) -> io::Result<(OwnedFd, bool)> {
-    let family = if remote.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let fd = sockets::socket_with(family, SocketType::STREAM, flags, None)?;
-    // The guest has already decided when to send.
-    sockopt::set_tcp_nodelay(&fd, true)?;
-    sockopt::set_socket_keepalive(&fd, true)?;
-    match sockets::connect(&fd, &remote) {
-        Ok(()) => Ok((fd, true)),
-        Err(Errno::INPROGRESS) => Ok((fd, false)),
-        Err(error) => Err(error.into()),
     }
 }

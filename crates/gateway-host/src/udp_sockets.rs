@@ -1,10 +1,12 @@
 //! The host's sockets of UDP flows.
 
+use crate::forward_sockets::ForwardSockets;
 use crate::poll::{Poll, Slot, Source};
 use gateway::Guest;
 use gateway::relay::Key;
 use net::Cx;
 use os::datagram::{DatagramSocket, Inbox};
+use os::outbound::Outbound;
 use rustix::event::epoll::EventFlags;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -26,10 +28,11 @@ impl UdpSockets {
         &mut self,
         (number, flow): (usize, Key),
         is_v4: bool,
-        poll: &Poll,
+        (outbound, poll): (&Outbound, &Poll),
     ) -> io::Result<()> {
-        let local = if is_v4 { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        let socket = DatagramSocket::bind(SocketAddr::new(local, 0))?;
+        let any = if is_v4 { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let local = outbound.address.unwrap_or(any);
+        let socket = DatagramSocket::bind_to(SocketAddr::new(local, 0), outbound)?;
         poll.add(&socket, Source::Udp(number, Slot::of(flow)), EventFlags::IN)?;
         if self.sockets.len() <= flow.index() {
             self.sockets.resize_with(flow.index() + 1, || None);
@@ -51,13 +54,18 @@ impl UdpSockets {
 
     /// Sends the datagrams that wait for the socket of a flow. Datagrams that the socket does not
     /// accept are dropped, as by a router.
-    pub(crate) fn send(&self, guest: &mut Guest, flow: Key) {
-        let Some(Some((_, socket))) = self.sockets.get(flow.index()) else { return };
+    pub(crate) fn send(&self, guest: &mut Guest, flow: Key, forwards: &ForwardSockets) {
+        let socket = match guest.udp().forward(flow) {
+            Some(forward) => forwards.datagram_socket(forward),
+            None => self.sockets.get(flow.index()).and_then(Option::as_ref).map(|(_, own)| own),
+        };
         while let Some(outgoing) = guest.udp().to_host(flow) {
             let size = usize::from(outgoing.size).max(1);
             let lens: Vec<usize> = outgoing.data.chunks(size).map(<[u8]>::len).collect();
             let lens = if lens.is_empty() { vec![0] } else { lens };
-            _ = socket.send(&outgoing.data, &lens, outgoing.destination);
+            if let Some(socket) = socket {
+                _ = socket.send(&outgoing.data, &lens, outgoing.destination);
+            }
             guest.udp_mut().sent(flow);
         }
     }

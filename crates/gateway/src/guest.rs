@@ -23,7 +23,7 @@ pub enum Medium {
     /// A device that carries datagrams, such as a TUN, with its MTU in bytes.
     Datagrams(u16),
     /// A device that carries Ethernet frames, such as a TAP, with its MTU in bytes.
-    Frames(u16, segment::Settings),
+    Frames(u16, Box<segment::Settings>),
     /// A serial line.
     Line(Box<Link>),
 }
@@ -84,7 +84,7 @@ impl Guest {
         let (link, segment) = match settings.medium {
             Medium::Datagrams(mtu) => (Link::Datagram(link::Datagram::new(mtu.into())), None),
             Medium::Frames(mtu, segment) => {
-                (Link::Datagram(link::Datagram::new(mtu.into())), Some(Segment::new(segment)))
+                (Link::Datagram(link::Datagram::new(mtu.into())), Some(Segment::new(*segment)))
             }
             Medium::Line(link) => (*link, None),
         };
@@ -166,6 +166,12 @@ impl Guest {
     pub fn transmit_into(&mut self, wire: &mut Vec<u8>, limit: usize, cx: &mut Cx<'_>) -> usize {
         self.scheduler.run(&mut self.station, &mut self.relay, cx);
         self.station.transmit_into(wire, limit, cx)
+    }
+
+    /// Returns whether output may be pending for the line.
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        self.station.link().has_output() || self.station.has_output()
     }
 
     /// Returns the link of the guest.

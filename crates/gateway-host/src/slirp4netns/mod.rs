@@ -16,9 +16,11 @@
 
 pub mod api;
 mod slirp_arguments;
+mod slirp_program;
 mod start_text;
 mod texts;
 
 pub(crate) use slirp_arguments::hardware_address;
 pub use slirp_arguments::{OutboundSource, SlirpNetwork, SlirpSettings, SlirpTarget, parse};
+pub use slirp_program::SlirpProgram;
 pub use start_text::start_text;
