@@ -9,7 +9,7 @@ use net::packet::{ChecksumState, Offload};
 use net::time::Duration;
 use proptest::prelude::*;
 
-mod attacks;
+mod hostile_frames;
 mod ipv4_tests;
 mod ipv6_tests;
 
