@@ -189,6 +189,7 @@ impl EventLoop {
                 | Source::Tcp(guest, _)
                 | Source::Udp(guest, _)
                 | Source::Echo(guest, _)
+                | Source::Dns(guest, _)
                 | Source::Forward(guest, _) => (guest, true),
             };
             let Some(port) = self.ports.get_mut(guest).filter(|_| is_port) else { continue };

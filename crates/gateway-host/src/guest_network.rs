@@ -2,9 +2,10 @@
 
 use crate::forward_sockets::GuestAddresses;
 use crate::port::GuestSettings;
+use crate::resolv_conf;
 use gateway::policy::{self, Policy};
 use gateway::segment::{Advertisement, Ipv4Network, Ipv6Network, Represented};
-use gateway::{Medium, Settings, dhcp_server, segment};
+use gateway::{Medium, Settings, dhcp_server, dns, segment};
 use net::link::Link;
 use net::link::ethernet::MacAddress;
 use net::station;
@@ -143,6 +144,8 @@ impl GuestNetwork {
                 policy,
                 tcp: gateway::relay::tcp_flows::Limits::default(),
                 udp: gateway::relay::udp_flows::Limits::default(),
+                dns_addresses: self.dns_addresses(),
+                dns: dns::Settings { resolvers: resolv_conf::read(), ..dns::Settings::default() },
             },
             addresses: GuestAddresses {
                 guest4: self.v4.map(|v4| v4.guest),
@@ -153,6 +156,12 @@ impl GuestNetwork {
             outbound4: self.outbound4.clone(),
             outbound6: self.outbound6.clone(),
         }
+    }
+
+    fn dns_addresses(&self) -> Vec<IpAddr> {
+        let v4 = self.v4.and_then(|v4| v4.dns).map(IpAddr::from);
+        let v6 = self.v6.and_then(|v6| v6.dns).map(IpAddr::from);
+        v4.into_iter().chain(v6).collect()
     }
 
     fn gateways(&self) -> impl Iterator<Item = IpAddr> {

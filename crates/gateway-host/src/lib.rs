@@ -7,6 +7,7 @@
 mod command_line;
 pub mod control;
 mod control_socket;
+mod dns_sockets;
 mod echo_sockets;
 mod event_loop;
 mod forward_sockets;
@@ -22,6 +23,7 @@ mod port;
 pub mod program_error;
 pub mod published_port;
 pub mod qemu_framing;
+mod resolv_conf;
 pub mod slirp4netns;
 mod tcp_sockets;
 mod udp_sockets;

@@ -28,6 +28,8 @@ pub(crate) enum Source {
     Echo(usize, Slot),
     /// A socket of a port forward: the guest, and the index of the socket.
     Forward(usize, usize),
+    /// The socket of a DNS query: the guest, and the index of the socket.
+    Dns(usize, usize),
     /// A descriptor of the program around the event loop.
     Other(usize),
 }
@@ -53,7 +55,8 @@ impl Source {
             Self::Udp(guest, slot) => (2, guest, Some(slot)),
             Self::Echo(guest, slot) => (3, guest, Some(slot)),
             Self::Forward(guest, index) => (4, guest, Some(Slot { index, generation: 0 })),
-            Self::Other(number) => (5, number, None),
+            Self::Dns(guest, index) => (5, guest, Some(Slot { index, generation: 0 })),
+            Self::Other(number) => (6, number, None),
         };
         let slot = slot.map_or(0, |slot| slot.generation << 24 | slot.index as u64 & FIELD);
         kind << 61 | (guest as u64 & 0x1FFF) << 48 | slot
@@ -69,6 +72,7 @@ impl Source {
             2 => Self::Udp(guest, slot),
             3 => Self::Echo(guest, slot),
             4 => Self::Forward(guest, slot.index),
+            5 => Self::Dns(guest, slot.index),
             _ => Self::Other(guest),
         }
     }
@@ -140,6 +144,7 @@ mod tests {
             Source::Udp(1, slot),
             Source::Echo(0, slot),
             Source::Forward(2, 9),
+            Source::Dns(2, 9),
             Source::Other(5),
         ];
         for source in sources {

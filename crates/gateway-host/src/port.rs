@@ -1,5 +1,6 @@
 //! One guest of the event loop: its device, and the host's sockets of its flows.
 
+use crate::dns_sockets::DnsSockets;
 use crate::echo_sockets::EchoSockets;
 use crate::forward_sockets::{ForwardSockets, GuestAddresses};
 use crate::forwards::{Forward, ForwardError, ForwardId, ForwardTable};
@@ -52,6 +53,7 @@ pub(crate) struct Port {
     tcp: TcpSockets,
     udp: UdpSockets,
     echo: EchoSockets,
+    dns: DnsSockets,
     pub(crate) forwards: ForwardTable,
     forward_sockets: ForwardSockets,
     read_state: ReadState,
@@ -85,6 +87,7 @@ impl Port {
             tcp: TcpSockets::default(),
             udp: UdpSockets::default(),
             echo: EchoSockets::default(),
+            dns: DnsSockets::default(),
             forwards: ForwardTable::default(),
             forward_sockets: ForwardSockets::default(),
             read_state: ReadState::default(),
@@ -155,6 +158,7 @@ impl Port {
             Source::Tcp(_, slot) => self.unfinished.extend(self.tcp.ready(guest, slot, flags, cx)),
             Source::Udp(_, slot) => self.udp.receive(guest, slot, inbox, cx),
             Source::Echo(_, slot) => self.echo.receive(guest, slot, cx),
+            Source::Dns(_, index) => self.dns.receive(guest, index, inbox, cx),
             Source::Forward(_, index) => {
                 let socket = (self.number, index);
                 let flows = (guest, &mut self.tcp);
@@ -219,6 +223,10 @@ impl Port {
                 self.echo.send(flow, destination, request, (outbound, poll));
             }
             Event::Echo(echo_flows::Event::End { flow }) => self.echo.remove(flow),
+            Event::Dns(event) => {
+                let outbound = [&self.outbound4, &self.outbound6];
+                self.dns.execute(&mut self.guest, (self.number, event), outbound, poll, cx);
+            }
         }
     }
 

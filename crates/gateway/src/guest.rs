@@ -1,5 +1,6 @@
 //! One guest: its station, and its flows.
 
+use crate::dns;
 use crate::policy::Policy;
 use crate::relay::{Key, echo_flows, tcp_flows, udp_flows};
 use crate::segment::{self, Segment};
@@ -8,6 +9,7 @@ use net::link::{self, Link};
 use net::packet::Packet;
 use net::station::{self, Application, Frame, Layers, Scheduler, Station, Step};
 use net::transport::tcp::OpenError;
+use net::transport::udp::Relayed;
 use net::{Cx, Instant};
 use std::net::{IpAddr, SocketAddr};
 
@@ -16,6 +18,7 @@ const DEFERRED_OPENS_MAX: usize = 256;
 /// Maximum number of echo flows of a guest, and of new ones per second.
 const ECHO_FLOWS_MAX: usize = 256;
 const NEW_ECHO_FLOWS_PER_S: u32 = 100;
+const DOMAIN_PORT: u16 = 53;
 
 /// The medium between a guest and the gateway.
 #[derive(Debug)]
@@ -46,6 +49,10 @@ pub struct Settings {
     pub tcp: tcp_flows::Limits,
     /// Limits of UDP flows.
     pub udp: udp_flows::Limits,
+    /// The addresses at which the gateway forwards DNS.
+    pub dns_addresses: Vec<IpAddr>,
+    /// Settings of the DNS forwarder.
+    pub dns: dns::Settings,
 }
 
 /// A task of the driver with sockets of the host.
@@ -57,6 +64,8 @@ pub enum Event {
     Udp(udp_flows::Event),
     /// For an echo flow.
     Echo(echo_flows::Event),
+    /// For a DNS query.
+    Dns(dns::Event),
 }
 
 /// The flows of a guest. The station runs them as its application.
@@ -65,6 +74,8 @@ struct Relay {
     tcp: tcp_flows::Flows,
     udp: udp_flows::Flows,
     echo: echo_flows::Flows,
+    dns: dns::Forwarder,
+    dns_addresses: Vec<IpAddr>,
     policy: Policy,
 }
 
@@ -101,6 +112,8 @@ impl Guest {
             tcp: tcp_flows::Flows::new(settings.tcp),
             udp: udp_flows::Flows::new(settings.udp),
             echo: echo_flows::Flows::new(ECHO_FLOWS_MAX, NEW_ECHO_FLOWS_PER_S),
+            dns: dns::Forwarder::new(settings.dns, cx),
+            dns_addresses: settings.dns_addresses,
             policy: settings.policy,
         };
         Self { station, segment, scheduler: Scheduler::default(), relay }
@@ -197,7 +210,8 @@ impl Guest {
         let relay = &self.relay;
         let segment = self.segment.as_ref().and_then(Segment::deadline);
         let station = self.station.deadline();
-        let deadlines = [station, segment, relay.udp.deadline(), relay.echo.deadline()];
+        let dns = relay.dns.deadline();
+        let deadlines = [station, segment, relay.udp.deadline(), relay.echo.deadline(), dns];
         deadlines.into_iter().flatten().min()
     }
 
@@ -211,14 +225,19 @@ impl Guest {
         }
         self.relay.udp.timeout(cx.now);
         self.relay.echo.timeout(cx.now);
+        if self.relay.dns.deadline().is_some_and(|deadline| deadline <= cx.now) {
+            self.relay.dns.timeout(cx);
+            self.relay.send_dns_replies(&mut self.station.layers, cx);
+        }
     }
 
     /// Returns the next event for the driver.
     pub fn event(&mut self) -> Option<Event> {
-        let Relay { tcp, udp, echo, .. } = &mut self.relay;
+        let Relay { tcp, udp, echo, dns, .. } = &mut self.relay;
         let event = tcp.event().map(Event::Tcp);
         let event = event.or_else(|| udp.event().map(Event::Udp));
-        event.or_else(|| echo.event().map(Event::Echo))
+        let event = event.or_else(|| echo.event().map(Event::Echo));
+        event.or_else(|| dns.event().map(Event::Dns))
     }
 
     /// Returns the TCP flows.
@@ -236,6 +255,22 @@ impl Guest {
     /// Returns the UDP flows for modification.
     pub fn udp_mut(&mut self) -> &mut udp_flows::Flows {
         &mut self.relay.udp
+    }
+
+    /// Returns the DNS forwarder.
+    #[must_use]
+    pub fn dns(&self) -> &dns::Forwarder {
+        &self.relay.dns
+    }
+
+    /// Calls `change` with the DNS forwarder, and sends its responses to the guest.
+    pub fn change_dns(
+        &mut self,
+        change: impl FnOnce(&mut dns::Forwarder, &mut Cx<'_>),
+        cx: &mut Cx<'_>,
+    ) {
+        change(&mut self.relay.dns, cx);
+        self.relay.send_dns_replies(&mut self.station.layers, cx);
     }
 
     /// Returns the echo flows.
@@ -361,7 +396,7 @@ impl Relay {
                 Protocol::Udp => {
                     let Layers { udp, pool, .. } = &mut *layers;
                     let Some(relayed) = udp.parse_relayed(datagram, pool, cx) else { continue };
-                    self.udp.receive(&relayed, &mut self.policy, cx);
+                    self.receive_datagram(&relayed, cx);
                     layers.pool.put(relayed.packet);
                 }
                 Protocol::Icmp | Protocol::ICMPV6 => {
@@ -370,6 +405,29 @@ impl Relay {
                 }
                 Protocol::Tcp | Protocol::Other(_) => layers.pool.put(datagram.packet),
             }
+        }
+        self.send_dns_replies(layers, cx);
+    }
+
+    fn receive_datagram(&mut self, relayed: &Relayed, cx: &mut Cx<'_>) {
+        let Relayed { source, destination, packet } = relayed;
+        let is_dns = destination.port() == DOMAIN_PORT;
+        if is_dns && self.dns_addresses.contains(&destination.ip()) {
+            let size = usize::from(packet.offload.segment_size).max(1);
+            let size = if packet.offload.segment_size == 0 { packet.len().max(1) } else { size };
+            for query in packet.data().chunks(size) {
+                self.dns.receive_query(*source, *destination, query, cx);
+            }
+        } else {
+            self.udp.receive(relayed, &mut self.policy, cx);
+        }
+    }
+
+    fn send_dns_replies(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
+        while let Some(reply) = self.dns.transmit() {
+            let ends = (reply.source, reply.destination);
+            // The guest repeats a query whose response is lost.
+            _ = layers.send_between(ends, &reply.payload, 0, cx);
         }
     }
 }
