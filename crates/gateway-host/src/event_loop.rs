@@ -184,6 +184,7 @@ impl EventLoop {
                     outcome = Turn::Ready(other);
                     continue;
                 }
+                Source::Timer => continue,
                 Source::Forward(..) if now < self.accept_again_at => continue,
                 Source::Device(guest)
                 | Source::Tcp(guest, _)
@@ -211,16 +212,15 @@ impl EventLoop {
         let now = self.clock.now();
         let is_paused = now < self.accept_again_at;
         if self.ports.iter().any(Port::has_more) {
-            self.poll.wait(Some(Duration::ZERO))?;
+            self.poll.wait(now, Some(now))?;
             return Ok(false);
         }
         let deadlines = self.ports.iter().filter_map(Port::deadline).chain(until);
-        let limit = deadlines.min().map(|deadline| deadline - now);
         if is_paused {
             // A listener that is ready would end each wait at once.
             std::thread::sleep(Duration::from_millis(1));
         }
-        self.poll.wait(limit)?;
+        self.poll.wait(now, deadlines.min())?;
         Ok(true)
     }
 }

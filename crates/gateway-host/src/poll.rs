@@ -1,11 +1,15 @@
 //! The descriptors of the event loop, and what each belongs to.
 
 use gateway::relay::Key;
+use net::Instant;
 use net::time::Duration;
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
 use std::os::fd::{AsFd, OwnedFd};
 use std::{fmt, io};
 
@@ -13,7 +17,6 @@ use std::{fmt, io};
 const EVENTS_MAX: usize = 256;
 /// The bits of an index and of a generation in the data of an event.
 const FIELD: u64 = 0xFF_FFFF;
-const NANOS_PER_MILLI: u64 = 1_000_000;
 
 /// The owner of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +33,8 @@ pub(crate) enum Source {
     Forward(usize, usize),
     /// The socket of a DNS query: the guest, and the index of the socket.
     Dns(usize, usize),
+    /// The timer of the event loop.
+    Timer,
     /// A descriptor of the program around the event loop.
     Other(usize),
 }
@@ -56,7 +61,8 @@ impl Source {
             Self::Echo(guest, slot) => (3, guest, Some(slot)),
             Self::Forward(guest, index) => (4, guest, Some(Slot { index, generation: 0 })),
             Self::Dns(guest, index) => (5, guest, Some(Slot { index, generation: 0 })),
-            Self::Other(number) => (6, number, None),
+            Self::Timer => (6, 0, None),
+            Self::Other(number) => (7, number, None),
         };
         let slot = slot.map_or(0, |slot| slot.generation << 24 | slot.index as u64 & FIELD);
         kind << 61 | (guest as u64 & 0x1FFF) << 48 | slot
@@ -73,6 +79,7 @@ impl Source {
             3 => Self::Echo(guest, slot),
             4 => Self::Forward(guest, slot.index),
             5 => Self::Dns(guest, slot.index),
+            6 => Self::Timer,
             _ => Self::Other(guest),
         }
     }
@@ -81,6 +88,11 @@ impl Source {
 /// The descriptors of the event loop.
 pub(crate) struct Poll {
     epoll: OwnedFd,
+    /// Ends a wait at a deadline. It is set again only for an earlier deadline, because a timer that
+    /// expires too early costs less than a system call in every wait.
+    timer: OwnedFd,
+    /// Time at which the timer expires.
+    expires_at: Option<Instant>,
     events: Vec<Event>,
 }
 
@@ -93,7 +105,12 @@ impl fmt::Debug for Poll {
 impl Poll {
     pub(crate) fn new() -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        Ok(Self { epoll, events: Vec::with_capacity(EVENTS_MAX) })
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        let data = EventData::new_u64(Source::Timer.to_bits());
+        epoll::add(&epoll, &timer, data, EventFlags::IN | EventFlags::ET)?;
+        let events = Vec::with_capacity(EVENTS_MAX);
+        Ok(Self { epoll, timer, expires_at: None, events })
     }
 
     /// Registers a descriptor. It is removed when it is closed.
@@ -106,16 +123,19 @@ impl Poll {
         Ok(epoll::add(&self.epoll, descriptor, EventData::new_u64(source.to_bits()), flags)?)
     }
 
-    /// Waits for events for at most `limit`, rounded up to a millisecond, or without a limit.
-    pub(crate) fn wait(&mut self, limit: Option<Duration>) -> io::Result<()> {
-        let limit = limit.map(|limit| {
-            let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-            let millis = nanos.div_ceil(NANOS_PER_MILLI);
-            Timespec {
-                tv_sec: i64::try_from(millis / 1000).unwrap_or(i64::MAX),
-                tv_nsec: i64::try_from(millis % 1000 * NANOS_PER_MILLI).unwrap_or(0),
+    /// Waits for events at most until `until`. `now` is the current time. The wait may end early.
+    pub(crate) fn wait(&mut self, now: Instant, until: Option<Instant>) -> io::Result<()> {
+        if let Some(until) = until {
+            self.expires_at = self.expires_at.filter(|at| *at > now);
+            if until > now && self.expires_at.is_none_or(|at| at > until) {
+                let left = timespec(until - now);
+                let setting = Itimerspec { it_interval: timespec(Duration::ZERO), it_value: left };
+                timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &setting)?;
+                self.expires_at = Some(until);
             }
-        });
+        }
+        let is_due = until.is_some_and(|until| until <= now);
+        let limit = is_due.then(|| timespec(Duration::ZERO));
         self.events.clear();
         match epoll::wait(&self.epoll, spare_capacity(&mut self.events), limit.as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
@@ -128,6 +148,13 @@ impl Poll {
         let event = self.events.get(number)?;
         let data = event.data;
         Some((Source::from_bits(data.u64()), event.flags))
+    }
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: duration.subsec_nanos().into(),
     }
 }
 
@@ -145,6 +172,7 @@ mod tests {
             Source::Echo(0, slot),
             Source::Forward(2, 9),
             Source::Dns(2, 9),
+            Source::Timer,
             Source::Other(5),
         ];
         for source in sources {

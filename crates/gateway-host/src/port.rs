@@ -170,7 +170,7 @@ impl Port {
                     cx,
                 );
             }
-            Source::Other(_) => {}
+            Source::Timer | Source::Other(_) => {}
         }
         Ok(())
     }
