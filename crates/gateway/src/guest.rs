@@ -5,6 +5,7 @@ use crate::policy::Policy;
 use crate::relay::{Key, echo_flows, tcp_flows, udp_flows};
 use crate::segment::{self, Segment};
 use net::internet::{self, ipv4::Protocol};
+use net::link::ppp::Phase;
 use net::link::{self, Link};
 use net::packet::Packet;
 use net::station::{self, Application, Frame, Layers, Scheduler, Station, Step};
@@ -116,7 +117,18 @@ impl Guest {
             dns_addresses: settings.dns_addresses,
             policy: settings.policy,
         };
-        Self { station, segment, scheduler: Scheduler::default(), relay }
+        let mut guest = Self { station, segment, scheduler: Scheduler::default(), relay };
+        guest.open_line(cx);
+        guest
+    }
+
+    /// Opens PPP, unless it is open or opening.
+    fn open_line(&mut self, cx: &mut Cx<'_>) {
+        if let Link::Ppp(ppp) = self.station.link_mut()
+            && ppp.phase() == Phase::Dead
+        {
+            ppp.open(cx);
+        }
     }
 
     /// Allocates an empty packet into which the driver reads a datagram.
@@ -143,6 +155,8 @@ impl Guest {
 
     /// Processes bytes from the line.
     pub fn receive_bytes(&mut self, bytes: &[u8], cx: &mut Cx<'_>) {
+        // A guest that was not ready, or that has ended its session, is there now.
+        self.open_line(cx);
         self.station.receive(bytes, cx);
         while self.station.has_input() {
             self.station.step(Step::Network, &mut self.relay, cx);
