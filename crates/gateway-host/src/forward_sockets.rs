@@ -10,7 +10,6 @@ use os::tcp_socket::{self, ListenOptions};
 use rustix::event::epoll::EventFlags;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
-use std::os::fd::OwnedFd;
 use std::task;
 
 /// Maximum number of connections that are accepted from a listener in a turn.
@@ -132,7 +131,7 @@ impl ForwardSockets {
                     let Some((source, to)) = addresses.ends(from, forward) else { continue };
                     // The socket of a connection that the guest cannot accept is closed.
                     let Ok(flow) = guest.accept(source, to, cx) else { continue };
-                    if tcp.insert(number, flow, OwnedFd::from(stream), true, poll).is_err() {
+                    if tcp.insert(number, flow, stream, true, poll).is_err() {
                         guest.host_reset(flow, cx);
                     }
                 }

@@ -13,8 +13,7 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{self as sockets, RecvFlags, SendFlags, Shutdown, sockopt};
 use std::io;
-use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::net::{SocketAddr, TcpStream};
 use std::task;
 use std::time::Duration;
 
@@ -33,7 +32,7 @@ pub(crate) struct TcpSockets {
 #[derive(Debug)]
 struct Socket {
     flow: Key,
-    fd: OwnedFd,
+    fd: TcpStream,
     is_connected: bool,
     may_read: bool,
     may_write: bool,
@@ -52,23 +51,23 @@ impl TcpSockets {
         (outbound, poll): (&Outbound, &Poll),
         cx: &mut Cx<'_>,
     ) {
-        match tcp_socket::connect(remote, outbound) {
-            Ok(stream) => {
-                // A connection to the host itself is established at once.
-                let is_connected =
-                    matches!(tcp_socket::connect_result(&stream), task::Poll::Ready(Ok(())));
-                let fd = OwnedFd::from(stream);
-                // Without keep-alive, a flow to a host that has vanished would never end.
-                _ = sockopt::set_socket_keepalive(&fd, true);
-                if self.insert(number, flow, fd, is_connected, poll).is_err() {
-                    self.remove(flow);
-                    return guest.connect_failed(flow, cx);
-                }
-                if is_connected {
-                    guest.connected(flow, cx);
-                }
-            }
-            Err(_) => guest.connect_failed(flow, cx),
+        let Ok(stream) = tcp_socket::connect(remote, outbound) else {
+            return guest.connect_failed(flow, cx);
+        };
+        // A connection to the host itself is established or refused at once.
+        let is_connected = match tcp_socket::connect_result(&stream) {
+            task::Poll::Ready(Ok(())) => true,
+            task::Poll::Pending => false,
+            task::Poll::Ready(Err(_)) => return guest.connect_failed(flow, cx),
+        };
+        // Without keep-alive, a flow to a host that has vanished would never end.
+        _ = sockopt::set_socket_keepalive(&stream, true);
+        if self.insert(number, flow, stream, is_connected, poll).is_err() {
+            self.remove(flow);
+            return guest.connect_failed(flow, cx);
+        }
+        if is_connected {
+            guest.connected(flow, cx);
         }
     }
 
@@ -77,7 +76,7 @@ impl TcpSockets {
         &mut self,
         number: usize,
         flow: Key,
-        fd: OwnedFd,
+        fd: TcpStream,
         is_connected: bool,
         poll: &Poll,
     ) -> io::Result<()> {
@@ -134,13 +133,13 @@ impl TcpSockets {
         }
         let flow = socket.flow;
         if !socket.is_connected {
-            match sockopt::socket_error(&socket.fd) {
-                Ok(Ok(())) if flags.contains(EventFlags::OUT) => {
+            match tcp_socket::connect_result(&socket.fd) {
+                task::Poll::Ready(Ok(())) => {
                     socket.is_connected = true;
                     guest.connected(flow, cx);
                 }
-                Ok(Ok(())) => return None,
-                Ok(Err(_)) | Err(_) => {
+                task::Poll::Pending => return None,
+                task::Poll::Ready(Err(_)) => {
                     self.remove(flow);
                     guest.connect_failed(flow, cx);
                     return None;
