@@ -6,3 +6,4 @@
 
 mod incremental_checksum;
 pub mod queue;
+pub mod router;

@@ -191,6 +191,42 @@ fn a_permanent_delay_is_signalled_by_marks_if_the_transport_supports_them() {
 }
 
 #[test]
+fn a_flow_that_is_always_new_does_not_starve_the_others() {
+    let mut fixture = Fixture::fair();
+    (0..100).for_each(|number| fixture.enqueue(1, 7, number, 1_000));
+    let mut busy = 0;
+    for turn in 0..100 {
+        // The queue of this flow is empty whenever its next packet arrives.
+        fixture.enqueue(1, 8, turn, 1_000);
+        fixture.context.advance(PACKET_TIME);
+        busy += usize::from(fixture.dequeue().is_some_and(|sent| sent.1 == 7));
+    }
+    assert!((45..=55).contains(&busy), "{busy}");
+}
+
+#[test]
+fn an_empty_queue_ends_the_dropping_of_its_flow() {
+    let settings = QueueSettings { marks_ecn: false, ..QueueSettings::fair(MTU, PACKET_TIME) };
+    let mut fixture = Fixture::new(settings);
+    // The flow is above the target for an interval, then its queue becomes empty.
+    for number in 0..200 {
+        fixture.enqueue(1, 7, number, 1_000);
+    }
+    fixture.context.advance_millis(10);
+    assert!(fixture.dequeue().is_some());
+    fixture.context.advance_millis(200);
+    while fixture.dequeue().is_some() {}
+    let dropped = fixture.queue.counters().dropped_for_delay;
+    assert!(dropped > 0);
+    for number in 0..5 {
+        fixture.enqueue(1, 7, number, 1_000);
+    }
+    fixture.context.advance_millis(10);
+    while fixture.dequeue().is_some() {}
+    assert_eq!(fixture.queue.counters().dropped_for_delay, dropped);
+}
+
+#[test]
 fn a_removed_sharer_leaves_no_packet() {
     let mut fixture = Fixture::fair();
     for sharer in [1, 2, 1, 1] {
