@@ -69,7 +69,8 @@ enum DropState {
 
 impl Codel {
     /// Decides about the first packet, which has waited for `sojourn`. `is_short` is true if the
-    /// queue holds at most one maximum packet (RFC 8289 §5.4).
+    /// queue holds at most one maximum packet (RFC 8289 §5.4), which is always true before it becomes
+    /// empty.
     ///
     /// After a dropped packet, the caller asks again for the next one. After a marked packet, it
     /// sends this packet.
@@ -97,12 +98,6 @@ impl Codel {
             }
             (DropState::Dropping, true) | (DropState::Sending, false) => Verdict::Send,
         }
-    }
-
-    /// Records that the queue is empty.
-    pub(super) fn emptied(&mut self) {
-        self.first_above_at = None;
-        self.state = DropState::Sending;
     }
 
     /// Returns whether the delay has exceeded the target for an interval.

@@ -228,7 +228,6 @@ impl FlowQueue {
                 Verdict::Signal => ledger.drop_packet(queued.packet, QueueDrop::Delay),
             }
         }
-        self.codel.emptied();
         None
     }
 

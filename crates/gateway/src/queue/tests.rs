@@ -191,17 +191,20 @@ fn a_permanent_delay_is_signalled_by_marks_if_the_transport_supports_them() {
 }
 
 #[test]
-fn a_flow_that_is_always_new_does_not_starve_the_others() {
+fn a_flow_whose_queue_became_empty_is_new_again_only_after_a_round() {
     let mut fixture = Fixture::fair();
-    (0..100).for_each(|number| fixture.enqueue(1, 7, number, 1_000));
-    let mut busy = 0;
-    for turn in 0..100 {
-        // The queue of this flow is empty whenever its next packet arrives.
-        fixture.enqueue(1, 8, turn, 1_000);
-        fixture.context.advance(PACKET_TIME);
-        busy += usize::from(fixture.dequeue().is_some_and(|sent| sent.1 == 7));
+    for flow in 1..=5 {
+        (0..10).for_each(|number| fixture.enqueue(1, flow, number, MTU));
     }
-    assert!((45..=55).contains(&busy), "{busy}");
+    // All five flows have had a turn.
+    (0..5).for_each(|_| assert!(fixture.dequeue().is_some()));
+    let next_flow = |fixture: &mut Fixture| fixture.dequeue().map(|sent| sent.1);
+    fixture.enqueue(1, 8, 0, 100);
+    assert_eq!(next_flow(&mut fixture), Some(8));
+    assert!(next_flow(&mut fixture).is_some_and(|flow| flow < 8));
+    fixture.enqueue(1, 8, 1, 100);
+    let order: Vec<_> = (0..5).filter_map(|_| next_flow(&mut fixture)).collect();
+    assert_eq!(order.iter().position(|flow| *flow == 8), Some(4), "{order:?}");
 }
 
 #[test]

@@ -131,15 +131,13 @@ impl Router {
         Ok(id)
     }
 
-    /// Removes a line and drops its packets. Unknown lines are ignored.
+    /// Removes a line and drops the packets for it. Packets that it has sent are still delivered.
+    /// Unknown lines are ignored.
     pub fn remove_line(&mut self, id: LineId) {
         let Some(mut line) = self.lines.remove(&id) else { return };
         self.lines_by_address.remove(&line.settings().address);
         line.close(&mut self.pool, &mut self.counters);
         self.retired_drops += line.queue().counters().dropped();
-        for output in self.lines.values_mut().map(Line::queue_mut).chain([&mut self.host_queue]) {
-            output.remove_sharer(sharer_of_line(id), &mut self.pool);
-        }
     }
 
     /// Processes bytes from the wire of a line, split anywhere.

@@ -172,6 +172,10 @@ fn the_router_answers_echo_requests_to_its_own_addresses() {
     let reply = icmpv6_in(&fixture.received(0)[0]);
     assert!(matches!(reply, icmpv6::Message::EchoReply { .. }), "{reply:?}");
     assert_eq!(fixture.router.counters().echoes, 3);
+    let mut damaged = echo_request(2, 1);
+    damaged[30] ^= 1;
+    fixture.send(0, &damaged);
+    assert_eq!((fixture.received(0), fixture.router.counters().drops.local), (vec![], 1));
 }
 
 #[test]

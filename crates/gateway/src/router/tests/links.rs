@@ -89,6 +89,22 @@ fn a_ppp_line_that_the_host_has_closed_is_opened_again() {
     assert_eq!(fixture.router.event(), Some(Event::LineUp(fixture.lines[0].0)));
 }
 
+#[test]
+fn a_ppp_line_without_a_host_is_opened_again_until_a_host_appears() {
+    let mut fixture = Fixture::new(vec![ppp_line(2)]);
+    // The router gives up after ten requests, which are not answered.
+    for _ in 0..40 {
+        let deadline = fixture.router.deadline().unwrap();
+        fixture.context.now = fixture.context.now.max(deadline);
+        fixture.router.timeout(&mut fixture.context.cx());
+        let id = fixture.lines[0].0;
+        fixture.router.transmit_into(id, &mut Vec::new(), 2_048, &mut fixture.context.cx());
+    }
+    assert!(fixture.context.now.since(Instant::ZERO).as_secs() > 60);
+    open_ppp(&mut fixture, 0);
+    assert_eq!(fixture.router.event(), Some(Event::LineUp(fixture.lines[0].0)));
+}
+
 /// Returns a TCP segment from a host, with a valid checksum.
 fn segment(source: u8, sequence: u32, data: &[u8]) -> Vec<u8> {
     let mut segment = vec![0x04, 0xD2, 0, 23];
