@@ -25,9 +25,12 @@ pub mod dhcp_server;
 pub mod dns;
 pub mod domain_name;
 mod guest;
+mod incremental_checksum;
 pub mod policy;
+pub mod queue;
 mod rate;
 pub mod relay;
+pub mod router;
 pub mod segment;
 mod slab;
 
