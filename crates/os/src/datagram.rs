@@ -10,13 +10,16 @@
 //! answered. If a datagram cannot be delivered, the kernel reports the error and the destination,
 //! and [`DatagramSocket::datagram_error`] returns this report.
 
+use crate::control_message::{Control, SocketName, for_each_control_message};
+use crate::error_queue::{self, ErrorReport};
+use crate::outbound::{self, Outbound};
 use crate::readiness::{OwnsDescriptor, would_block_as_pending};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SendFlags, SocketFlags, SocketType, sendto, socket_with, sockopt,
 };
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, ready};
@@ -33,9 +36,6 @@ const RECEIVE_BUFFERS: usize = 8;
 const BUFFER_LEN: usize = 65_536;
 /// Size of the buffer for the control messages of a datagram, in 64-bit words.
 const CONTROL_WORDS: usize = 16;
-/// Size of the control buffer for an entry of the error queue, in 64-bit words. An entry has the
-/// destination, the error and the host that reported it.
-const ERROR_CONTROL_WORDS: usize = 64;
 
 /// A non-blocking UDP socket.
 #[derive(Debug)]
@@ -79,6 +79,16 @@ impl DatagramSocket {
     ///
     /// Returns the error of `socket(2)`, `setsockopt(2)` or `bind(2)`.
     pub fn bind(local: SocketAddr) -> io::Result<Self> {
+        Self::bind_to(local, &Outbound::default())
+    }
+
+    /// Binds a socket to the address `local` like [`Self::bind`], and to the interface of
+    /// `outbound`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`Self::bind`]; ENODEV if there is no such interface.
+    pub fn bind_to(local: SocketAddr, outbound: &Outbound) -> io::Result<Self> {
         let is_ipv4 = local.is_ipv4();
         let family = if is_ipv4 { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -86,6 +96,7 @@ impl DatagramSocket {
         if !is_ipv4 {
             sockopt::set_ipv6_v6only(&fd, true)?;
         }
+        outbound.bind_interface(&fd)?;
         rustix::net::bind(&fd, &local)?;
         Self::of_bound(fd, is_ipv4)
     }
@@ -243,7 +254,7 @@ impl DatagramSocket {
     }
 
     fn send_buffers(&self, buffers: &[Outgoing<'_>], to: SocketAddr) -> Result<usize, Errno> {
-        let (mut name, name_len) = Name::of(to);
+        let (mut name, name_len) = SocketName::of(to);
         let mut parts: Vec<libc::iovec> = buffers.iter().map(Outgoing::part).collect();
         let mut controls = [Control::<CONTROL_WORDS>::ZERO; SEND_BUFFERS_MAX];
         let mut messages = Vec::with_capacity(SEND_BUFFERS_MAX);
@@ -275,7 +286,7 @@ impl DatagramSocket {
     pub fn receive(&self, inbox: &mut Inbox) -> Poll<io::Result<bool>> {
         inbox.arrivals.clear();
         inbox.allocate_buffers();
-        let mut names = [const { Name::ZERO }; RECEIVE_BUFFERS];
+        let mut names = [const { SocketName::ZERO }; RECEIVE_BUFFERS];
         let mut controls = [Control::<CONTROL_WORDS>::ZERO; RECEIVE_BUFFERS];
         let mut parts =
             [const { libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 } }; RECEIVE_BUFFERS];
@@ -288,7 +299,7 @@ impl DatagramSocket {
             // SAFETY: an all-zero message header is valid and empty.
             let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
             message.msg_hdr.msg_name = (&raw mut *name).cast();
-            message.msg_hdr.msg_namelen = Name::LEN;
+            message.msg_hdr.msg_namelen = SocketName::LEN;
             message.msg_hdr.msg_iov = part;
             message.msg_hdr.msg_iovlen = 1;
             message.msg_hdr.msg_control = control.0.as_mut_ptr().cast();
@@ -322,33 +333,34 @@ impl DatagramSocket {
     /// Takes the next error report about a datagram sent from this socket.
     #[must_use]
     pub fn datagram_error(&self) -> Option<DatagramError> {
-        let mut name = Name::ZERO;
-        let mut control = Control::<ERROR_CONTROL_WORDS>::ZERO;
-        // SAFETY: an all-zero message header is valid and empty.
-        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-        message.msg_name = (&raw mut name).cast();
-        message.msg_namelen = Name::LEN;
-        message.msg_control = control.0.as_mut_ptr().cast();
-        message.msg_controllen = size_of_val(&control.0) as _;
-        let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-        // SAFETY: the pointers point to memory of the given lengths that lives until the end of
-        // this function.
-        let received = unsafe { libc::recvmsg(self.fd.as_raw_fd(), &raw mut message, flags) };
-        if received < 0 {
-            return None;
-        }
-        let mut code = None;
-        for_each_control_message(&message, |level, kind, data| {
-            let is_error = matches!(
-                (level, kind),
-                (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR)
-            );
-            if is_error && let Some(bytes) = data.first_chunk() {
-                // The first field of sock_extended_err is the error number.
-                code = i32::try_from(u32::from_ne_bytes(*bytes)).ok();
-            }
-        });
-        Some(DatagramError { to: name.address()?, error: io::Error::from_raw_os_error(code?) })
+        let report = self.error_report(&mut [])?;
+        Some(DatagramError { to: report.to, error: report.error })
+    }
+
+    /// Like [`Self::datagram_error`], with the message that reported the error. The beginning of
+    /// the payload of the datagram is copied to `quoted`.
+    #[must_use]
+    pub fn error_report(&self, quoted: &mut [u8]) -> Option<ErrorReport> {
+        error_queue::take(&self.fd, quoted)
+    }
+
+    /// Sets the time to live or hop limit of sent datagrams, 1 to 255.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `setsockopt(2)`.
+    pub fn set_hop_limit(&self, hop_limit: u8) -> io::Result<()> {
+        outbound::set_hop_limit(&self.fd, self.is_ipv4, hop_limit)
+    }
+
+    /// Sets whether sent datagrams must not be fragmented (`true`). A datagram that exceeds the path
+    /// MTU then fails with EMSGSIZE, and [`Self::error_report`] has the path MTU.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `setsockopt(2)`.
+    pub fn forbid_fragments(&self, is_forbidden: bool) -> io::Result<()> {
+        outbound::forbid_fragments(&self.fd, self.is_ipv4, is_forbidden)
     }
 }
 
@@ -419,6 +431,17 @@ impl Inbox {
         self.arrivals.push(Arrival { from, to: None, is_unicast, len, segment: len });
     }
 
+    /// Returns the contents of each buffer of the last [`DatagramSocket::receive`], in order: the
+    /// sender, its datagrams one after another, and the length of each datagram in bytes. The last
+    /// datagram of a buffer may be shorter.
+    pub fn groups(&self) -> impl Iterator<Item = (SocketAddr, &[u8], usize)> {
+        let buffers = self.bytes.chunks_exact(BUFFER_LEN).zip(&self.arrivals);
+        buffers.filter_map(|(buffer, arrival)| {
+            let bytes = buffer.get(..arrival.len).unwrap_or(buffer);
+            Some((arrival.from?, bytes, arrival.segment))
+        })
+    }
+
     /// Returns the datagrams of the last [`DatagramSocket::receive`], in order.
     pub fn datagrams(&self) -> impl Iterator<Item = Received<'_>> {
         let buffers = self.bytes.chunks_exact(BUFFER_LEN).zip(&self.arrivals);
@@ -466,79 +489,6 @@ impl Arrival {
     }
 }
 
-/// A socket address in the kernel's layout.
-#[repr(C)]
-union Name {
-    ipv4: libc::sockaddr_in,
-    ipv6: libc::sockaddr_in6,
-}
-
-impl Name {
-    // SAFETY: an all-zero address has family AF_UNSPEC.
-    const ZERO: Self = unsafe { std::mem::zeroed() };
-    #[expect(clippy::cast_possible_truncation, reason = "the size of a socket address is 28 bytes")]
-    const LEN: libc::socklen_t = size_of::<Self>() as libc::socklen_t;
-
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "address families fit in sa_family_t, and lengths in socklen_t"
-    )]
-    fn of(address: SocketAddr) -> (Self, libc::socklen_t) {
-        let mut name = Self::ZERO;
-        match address {
-            SocketAddr::V4(address) => {
-                name.ipv4 = libc::sockaddr_in {
-                    sin_family: libc::AF_INET as libc::sa_family_t,
-                    sin_port: address.port().to_be(),
-                    sin_addr: libc::in_addr { s_addr: u32::from(*address.ip()).to_be() },
-                    sin_zero: [0; 8],
-                };
-                (name, size_of::<libc::sockaddr_in>() as libc::socklen_t)
-            }
-            SocketAddr::V6(address) => {
-                name.ipv6 = libc::sockaddr_in6 {
-                    sin6_family: libc::AF_INET6 as libc::sa_family_t,
-                    sin6_port: address.port().to_be(),
-                    sin6_flowinfo: address.flowinfo(),
-                    sin6_addr: libc::in6_addr { s6_addr: address.ip().octets() },
-                    sin6_scope_id: address.scope_id(),
-                };
-                (name, Self::LEN)
-            }
-        }
-    }
-
-    fn address(&self) -> Option<SocketAddr> {
-        // SAFETY: the family is at the same offset in both variants, and all bytes are initialized,
-        // here or by the kernel.
-        let family = unsafe { self.ipv4.sin_family };
-        match libc::c_int::from(family) {
-            libc::AF_INET => {
-                // SAFETY: the family says that this variant is set.
-                let name = unsafe { self.ipv4 };
-                let ip = Ipv4Addr::from(u32::from_be(name.sin_addr.s_addr));
-                Some(SocketAddrV4::new(ip, u16::from_be(name.sin_port)).into())
-            }
-            libc::AF_INET6 => {
-                // SAFETY: the family says that this variant is set.
-                let name = unsafe { self.ipv6 };
-                let ip = Ipv6Addr::from(name.sin6_addr.s6_addr);
-                let port = u16::from_be(name.sin6_port);
-                Some(SocketAddrV6::new(ip, port, name.sin6_flowinfo, name.sin6_scope_id).into())
-            }
-            _ => None,
-        }
-    }
-}
-
-/// Buffer for control messages, aligned like their headers.
-#[derive(Clone, Copy)]
-struct Control<const WORDS: usize>([u64; WORDS]);
-
-impl<const WORDS: usize> Control<WORDS> {
-    const ZERO: Self = Self([0; WORDS]);
-}
-
 /// Requests segmentation of the buffer of `message` into datagrams of `segment` bytes.
 fn put_segment_len(
     message: &mut libc::msghdr,
@@ -556,24 +506,6 @@ fn put_segment_len(
         (*header).cmsg_type = libc::UDP_SEGMENT;
         (*header).cmsg_len = libc::CMSG_LEN(2) as _;
         libc::CMSG_DATA(header).cast::<u16>().write_unaligned(segment);
-    }
-}
-
-/// Calls `each` with level, type and data of every control message that the kernel has written.
-fn for_each_control_message(
-    message: &libc::msghdr,
-    mut each: impl FnMut(libc::c_int, libc::c_int, &[u8]),
-) {
-    // SAFETY: the kernel has filled the control buffer of `message` with complete control messages
-    // and set its length accordingly. The macros return only headers inside that buffer.
-    unsafe {
-        let mut header = libc::CMSG_FIRSTHDR(message);
-        while let Some(control) = header.as_ref() {
-            let len = control.cmsg_len.saturating_sub(libc::CMSG_LEN(0) as _) as usize;
-            let data = std::slice::from_raw_parts(libc::CMSG_DATA(header), len);
-            each(control.cmsg_level, control.cmsg_type, data);
-            header = libc::CMSG_NXTHDR(message, header);
-        }
     }
 }
 

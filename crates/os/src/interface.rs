@@ -151,6 +151,18 @@ impl Interface {
         Ok(has_address.then(|| request.get(2)))
     }
 
+    /// Sets the Ethernet address. The interface must be down.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`Self::set_address`].
+    pub fn set_hardware_address(&self, address: [u8; 6]) -> Result<(), InterfaceError> {
+        let mut request = self.request()?;
+        request.set(0, &ARPHRD_ETHER.to_ne_bytes());
+        request.set(2, &address);
+        self.call::<SIOCSIFHWADDR>(&mut request)
+    }
+
     /// Adds an IPv6 address with a network prefix of `prefix_bits` bits. The address can be used at
     /// once, because duplicate address detection (RFC 4862 §5.4) is skipped.
     ///
@@ -213,7 +225,7 @@ impl Interface {
         result.map_err(|error| self.error_for(error))
     }
 
-    fn error_for(&self, error: Errno) -> InterfaceError {
+    pub(crate) fn error_for(&self, error: Errno) -> InterfaceError {
         match error {
             Errno::NODEV | Errno::NXIO => InterfaceError::NoSuchInterface(self.name.clone()),
             Errno::PERM | Errno::ACCESS => InterfaceError::NotPermitted(self.name.clone()),
@@ -435,6 +447,7 @@ const SIOCGIFNETMASK: Opcode = 0x891b;
 const SIOCSIFNETMASK: Opcode = 0x891c;
 const SIOCGIFMTU: Opcode = 0x8921;
 const SIOCSIFMTU: Opcode = 0x8922;
+const SIOCSIFHWADDR: Opcode = 0x8924;
 const SIOCGIFHWADDR: Opcode = 0x8927;
 const SIOCGIFINDEX: Opcode = 0x8933;
 // <linux/if_arp.h>

@@ -18,6 +18,8 @@ pub mod clock;
 #[cfg(target_os = "linux")]
 pub mod context_switches;
 #[cfg(target_os = "linux")]
+mod control_message;
+#[cfg(target_os = "linux")]
 pub mod datagram;
 #[cfg(target_os = "linux")]
 pub mod device;
@@ -30,11 +32,15 @@ pub mod entropy;
 #[cfg(target_os = "linux")]
 mod epoll;
 #[cfg(target_os = "linux")]
+pub mod error_queue;
+#[cfg(target_os = "linux")]
 pub mod fs_credentials;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub mod heap;
 #[cfg(target_os = "linux")]
 pub mod host;
+#[cfg(target_os = "linux")]
+pub mod inherited_descriptor;
 #[cfg(target_os = "linux")]
 pub mod interface;
 #[cfg(target_os = "linux")]
@@ -44,15 +50,23 @@ pub mod modem_lines;
 #[cfg(target_os = "linux")]
 pub mod namespace;
 #[cfg(target_os = "linux")]
+pub mod namespace_watch;
+#[cfg(target_os = "linux")]
 mod netlink;
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod offload_tests;
+#[cfg(target_os = "linux")]
+pub mod outbound;
 pub mod output;
 #[cfg(target_os = "linux")]
 pub mod packet_socket;
 #[cfg(target_os = "linux")]
 pub mod pam;
+#[cfg(target_os = "linux")]
+pub mod ping_socket;
+#[cfg(target_os = "linux")]
+pub mod privileges;
 #[cfg(target_os = "linux")]
 pub mod process;
 #[cfg(target_os = "linux")]
@@ -64,6 +78,8 @@ mod read_timer;
 pub mod readiness;
 pub mod receive_delay;
 #[cfg(target_os = "linux")]
+pub mod route;
+#[cfg(target_os = "linux")]
 pub mod schedule;
 pub mod serial;
 #[cfg(target_os = "linux")]
@@ -74,12 +90,18 @@ pub mod state_directory;
 #[cfg(test)]
 #[cfg(target_os = "linux")]
 mod super_datagram_tests;
+#[cfg(target_os = "linux")]
+pub mod target_namespace;
 pub mod tcp_counters;
+#[cfg(target_os = "linux")]
+pub mod tcp_socket;
 #[cfg(test)]
 mod testing;
 pub mod tty;
 #[cfg(target_os = "linux")]
 pub mod tun;
+#[cfg(target_os = "linux")]
+pub mod tun_in_namespace;
 #[cfg(target_os = "linux")]
 pub mod user;
 #[cfg(target_os = "linux")]

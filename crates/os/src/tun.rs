@@ -147,6 +147,16 @@ impl Tun {
         Ok(queues)
     }
 
+    /// Takes over an open interface from another process.
+    pub(crate) fn from_open(
+        descriptor: OwnedFd,
+        name: String,
+        kind: Kind,
+        offloads: Option<Offloads>,
+    ) -> Self {
+        Self { descriptor, name, kind, offloads }
+    }
+
     /// Returns the interface's name.
     #[must_use]
     pub fn name(&self) -> &str {

@@ -5,7 +5,8 @@ use crate::manual::entries::{
     CONFIGURATION, EXIT_STATUS, HOME, JOURNAL, KNOWN_HOSTS, RUNTIME, STATE, STORE,
 };
 use crate::{
-    certificates, demo, exit, files, lab, login, manual, measure, meters, replay, serve, stats,
+    certificates, demo, exit, files, gateway, lab, login, manual, measure, meters, replay, serve,
+    stats,
 };
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -59,6 +60,9 @@ enum Command {
     /// Serve logins by Telnet and files by FTP and TFTP, with TLS or in cleartext.
     #[command(long_about = serve::ABOUT)]
     Serve(serve::Arguments),
+    /// Connect namespaces, virtual machines and serial lines to the network, without root.
+    #[command(long_about = gateway::ABOUT)]
+    Gateway(gateway::Arguments),
     /// Play back a recorded login.
     #[command(long_about = replay::ABOUT)]
     Replay(replay::Arguments),
@@ -96,6 +100,7 @@ pub(crate) const PAGES: &[&ManualPage] = &[
     &meters::PAGE,
     &stats::PAGE,
     &serve::PAGE,
+    &gateway::PAGE,
     &certificates::PAGE,
     &lab::PAGE,
     &demo::PAGE,
@@ -205,6 +210,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Meters(arguments) => meters::run(&arguments),
         Command::Stats(arguments) => stats::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Gateway(arguments) => gateway::run(&arguments),
         Command::Certificates(arguments) => certificates::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),

@@ -7,6 +7,7 @@ mod configuration;
 mod demo;
 mod exit;
 mod files;
+mod gateway;
 mod heading;
 mod lab;
 mod login;
@@ -23,5 +24,5 @@ mod terminal_filter;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    cli::run()
+    gateway::run_as_named().unwrap_or_else(cli::run)
 }

@@ -24,7 +24,12 @@ const CRATES: &[(&str, &[&str])] = &[
     ("server", &["net", "protocols", "os", "carrier", "transfer", "records", "toml-file"]),
     ("measure", &["net", "protocols", "os", "carrier", "transfer", "records"]),
     ("simulator", &["net"]),
-    ("laboratory", &["net", "protocols", "os", "control", "records", "report", "simulator"]),
+    ("gateway", &["net"]),
+    ("gateway-host", &["net", "os", "gateway"]),
+    (
+        "laboratory",
+        &["net", "protocols", "os", "control", "records", "report", "simulator", "gateway"],
+    ),
     (
         "plumbline",
         &[
@@ -41,6 +46,8 @@ const CRATES: &[(&str, &[&str])] = &[
             "report",
             "simulator",
             "laboratory",
+            "gateway",
+            "gateway-host",
         ],
     ),
     ("test-support", &[]),
@@ -51,7 +58,8 @@ const CRATES: &[(&str, &[&str])] = &[
 ];
 
 /// Crates whose engines or data do no I/O over a network and read no clock.
-const PURE: [&str; 6] = ["net", "protocols", "records", "report", "simulator", "laboratory"];
+const PURE: [&str; 7] =
+    ["net", "protocols", "records", "report", "simulator", "laboratory", "gateway"];
 
 /// Libraries that a pure crate may not use outside its tests: they reach the operating system.
 const SYSTEM_LIBRARIES: [&str; 4] = ["libc", "rustix", "socket2", "tokio"];

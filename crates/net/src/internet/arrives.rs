@@ -2,7 +2,8 @@
 
 use super::Internet;
 use super::datagram::{Datagram, Header, Origin};
-use super::icmpv6::Report;
+use super::icmp;
+use super::icmpv6::{self, Report};
 use super::interface::DestinationKind;
 use super::ipv4::{self, Options, Protocol};
 use super::ipv6::{self, End, Problem, Refusal};
@@ -80,7 +81,7 @@ impl Internet {
         if parsed.options == Options::RouteUnfinished {
             // RFC 1122 §3.3.5: a host that does not forward SHOULD send Source Route Failed.
             cx.meter.count(Counter::IpAddressErrors);
-            self.report(datagram, super::icmp::Unreachable::SourceRouteFailed, pool, cx);
+            self.report(datagram, icmp::Unreachable::SourceRouteFailed, pool, cx);
             return None;
         }
         self.deliver(datagram, 0, pool, cx)
@@ -95,6 +96,7 @@ impl Internet {
         let is_for_groups = is_udp || self.registered_protocols.contains(&header.protocol.into());
         match self.interface.destination_kind(header.destination) {
             DestinationKind::Local => {}
+            DestinationKind::Other if self.interface.transparent_for.is_some() => {}
             // RFC 9293 §3.9.2.3: a SYN to a group MUST be discarded. RFC 1122 §3.2.2.6: an echo
             // request to a group MAY be discarded. It is discarded here, because its reply could be
             // used for an attack on the forged source.
@@ -189,6 +191,7 @@ impl Internet {
         let destination = parsed.header.destination.into();
         match self.interface.destination_kind(destination) {
             DestinationKind::Local => {}
+            DestinationKind::Other if self.interface.transparent_for.is_some() => {}
             DestinationKind::Group if self.interface.is_member(destination) => {}
             DestinationKind::Group | DestinationKind::Other | DestinationKind::Invalid => {
                 return Err(Counter::IpAddressErrors);
@@ -350,6 +353,7 @@ impl Internet {
                 return drop(datagram.packet, Counter::IpAddressErrors, pool, cx);
             }
             Protocol::Tcp | Protocol::Udp => {}
+            Protocol::Icmp | Protocol::ICMPV6 if self.is_relayed_echo(&datagram) => {}
             Protocol::Icmp if !is_v6 => {
                 self.receive_icmp(datagram, pool, cx);
                 return None;
@@ -368,6 +372,22 @@ impl Internet {
 
 /// Mask of the two ECN bits.
 const ECN: u8 = 0x03;
+
+impl Internet {
+    /// Returns whether a datagram is an echo request for another host, which a transparent host
+    /// passes to its application.
+    fn is_relayed_echo(&self, datagram: &Datagram) -> bool {
+        let header = &datagram.header;
+        let is_request = match (header.protocol, header.destination) {
+            (Protocol::Icmp, IpAddr::V4(_)) => {
+                datagram.packet.data().first() == Some(&icmp::ECHO_REQUEST)
+            }
+            (_, IpAddr::V6(_)) => datagram.packet.data().first() == Some(&icmpv6::ECHO_REQUEST),
+            _ => false,
+        };
+        is_request && self.acts_for(header.destination) && !self.is_local(header.destination)
+    }
+}
 
 fn drop<T>(packet: Packet, counter: Counter, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<T> {
     cx.meter.count(counter);

@@ -229,7 +229,7 @@ pub(super) fn unreachable(reason: Unreachable) -> [u8; HEADER_LEN] {
 }
 
 /// Writes the checksum into a message that is otherwise complete.
-pub(super) fn seal(message: &mut [u8]) {
+pub fn seal(message: &mut [u8]) {
     set_checksum(message, [0, 0]);
     let sum = Sum::default().bytes(message);
     set_checksum(message, sum.finish().to_be_bytes());

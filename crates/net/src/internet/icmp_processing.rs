@@ -111,7 +111,7 @@ impl Internet {
     ) {
         // RFC 1122 §3.2.2: the cases in which an error MUST NOT be sent.
         let may_report = header.protocol != Protocol::Icmp
-            && self.is_local(header.destination)
+            && self.acts_for(header.destination)
             && (self.interface.may_be_source(header.source) || self.is_local(header.source));
         if !may_report || !self.limiter.allows(header.source, cx) {
             cx.meter.count(Counter::IcmpErrorsSuppressed);
@@ -147,7 +147,7 @@ impl Internet {
         packet.offload = Offload::default();
         packet.resize(packet.len().min(icmpv6::QUOTED_MAX));
         packet.push(&report.header());
-        let ours = match self.is_local(destination.into()) {
+        let ours = match self.acts_for(destination.into()) {
             true => destination.into(),
             false => self.source_for(source.into()),
         };

@@ -13,6 +13,9 @@ pub(super) const GROUPS_MAX: usize = 32;
 pub(super) struct Interface {
     pub(super) addresses: Addresses,
     groups: Vec<IpAddr>,
+    /// If this host also acts for the unicast addresses of other hosts, the networks of the hosts
+    /// that may send to it.
+    pub(super) transparent_for: Option<Vec<(IpAddr, u8)>>,
 }
 
 /// The hosts that a destination address denotes.
@@ -45,10 +48,18 @@ impl Interface {
         }
     }
 
+    /// Returns whether this host acts for `address`, the address of another host.
+    pub(super) fn is_transparent_for(&self, address: IpAddr) -> bool {
+        self.transparent_for.is_some() && self.destination_kind(address) == DestinationKind::Other
+    }
+
     /// Returns whether a datagram from the link may have this source: a unicast address of another
     /// host.
     pub(super) fn may_be_source(&self, source: IpAddr) -> bool {
-        self.destination_kind(source) == DestinationKind::Other
+        let is_expected = self.transparent_for.as_ref().is_none_or(|networks| {
+            networks.iter().any(|(prefix, len)| is_in(source, *prefix, *len))
+        });
+        is_expected && self.destination_kind(source) == DestinationKind::Other
     }
 
     /// Returns whether this host is in a group, or receives a broadcast address.
@@ -105,6 +116,21 @@ impl Interface {
             _ => false,
         });
         address.is_broadcast() || is_directed
+    }
+}
+
+/// Returns whether the first `len` bits of an address are those of `prefix`.
+fn is_in(address: IpAddr, prefix: IpAddr, len: u8) -> bool {
+    match (address, prefix) {
+        (IpAddr::V4(address), IpAddr::V4(prefix)) => {
+            let differing = address.to_bits() ^ prefix.to_bits();
+            differing.leading_zeros() >= u32::from(len)
+        }
+        (IpAddr::V6(address), IpAddr::V6(prefix)) => {
+            let differing = address.to_bits() ^ prefix.to_bits();
+            differing.leading_zeros() >= u32::from(len)
+        }
+        _ => false,
     }
 }
 

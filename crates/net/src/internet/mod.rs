@@ -55,6 +55,7 @@ use crate::packet::{Packet, Pool};
 use crate::time::Instant;
 use addresses::{AddError, Address, Addresses};
 use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use datagram::Origin;
 use identification::Identifications;
@@ -165,6 +166,27 @@ impl Internet {
             addresses.remove(old);
         }
         _ = addresses.add(Address::permanent(address.into(), prefix_len.min(32)));
+    }
+
+    /// Makes this host transparent: it accepts datagrams for the unicast addresses of other hosts,
+    /// and sends from these addresses. It accepts only datagrams whose source is in one of
+    /// `networks`, each given by a prefix and its length in bits. A gateway that ends the
+    /// connections of its guests is transparent. The application receives echo requests for other
+    /// hosts.
+    pub fn set_transparent_for(&mut self, networks: Vec<(IpAddr, u8)>) {
+        self.recent = Recent::default();
+        self.interface.transparent_for = Some(networks);
+    }
+
+    /// Returns whether this host is transparent.
+    #[must_use]
+    pub fn is_transparent(&self) -> bool {
+        self.interface.transparent_for.is_some()
+    }
+
+    /// Returns whether this host receives datagrams for `address` and may send from it.
+    fn acts_for(&self, address: IpAddr) -> bool {
+        self.is_local(address) || self.interface.is_transparent_for(address)
     }
 
     /// Returns all local addresses.

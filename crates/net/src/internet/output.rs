@@ -159,7 +159,7 @@ impl Internet {
         }
         if header.source.is_unspecified() {
             header.source = self.source_for(destination);
-        } else if !self.is_local(header.source) {
+        } else if !self.acts_for(header.source) {
             return Err(SendError::NoAddress);
         }
         // A host without an address requests one by broadcast from 0.0.0.0 (RFC 2131 §4.1).

@@ -25,6 +25,9 @@ const OUTGOING_MAX: usize = 64;
 /// application.
 const RAW_MAX: usize = 16;
 
+/// Maximum number of received datagrams that are queued for the application of a transparent host.
+const RELAYED_MAX: usize = 64;
+
 /// The layers of one host above the link, and its packet pool.
 #[derive(Debug)]
 pub struct Layers {
@@ -115,6 +118,44 @@ impl Layers {
         Poll::Ready(Ok(()))
     }
 
+    /// Sends `data` by UDP from `source` to `destination`, for a transparent host. If `size` is not
+    /// 0, the data is datagrams of `size` bytes; the last one may be shorter. Returns the number of
+    /// accepted bytes, as [`Self::send_segments`] does.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if UDP or the layer below rejects the datagram.
+    pub fn send_between(
+        &mut self,
+        (source, destination): (SocketAddr, SocketAddr),
+        data: &[u8],
+        size: u16,
+        cx: &mut Cx<'_>,
+    ) -> Poll<Result<usize, udp::SendError>> {
+        let max = NonZeroU16::new(size).map_or(data.len(), |size| {
+            let max = self.udp.super_datagram_max(size, destination.ip(), &self.internet, cx);
+            max.max(size.get().into())
+        });
+        let mut accepted = 0;
+        for piece in data.chunks(max.max(1)) {
+            let mut packet = match self.poll_outgoing_packet(cx) {
+                Poll::Ready(packet) => packet,
+                Poll::Pending if accepted == 0 => return Poll::Pending,
+                Poll::Pending => break,
+            };
+            packet.extend(piece);
+            packet.offload.segment_size = if piece.len() > size.into() { size } else { 0 };
+            let Self { udp, internet, pool, .. } = self;
+            match udp.send_between((source, destination), packet, internet, pool, cx) {
+                Ok(sent) => self.outgoing.extend(sent),
+                Err(error) if accepted == 0 => return Poll::Ready(Err(error)),
+                Err(_) => break,
+            }
+            accepted += piece.len();
+        }
+        Poll::Ready(Ok(accepted))
+    }
+
     /// Sends an echo request; see [`Internet::make_echo_request`].
     ///
     /// # Errors
@@ -158,6 +199,18 @@ impl Layers {
         let sent = self.internet.send(packet, header, &mut self.pool, cx);
         self.outgoing.extend(sent?);
         Poll::Ready(Ok(()))
+    }
+
+    /// Sends a packet that the application has filled, or drops it if the queue to the link is full.
+    pub fn send_packet(&mut self, packet: Packet, header: internet::Header, cx: &mut Cx<'_>) {
+        if self.outgoing.len() >= OUTGOING_MAX {
+            cx.meter.count(Counter::IpOutputDropped);
+            return self.pool.put(packet);
+        }
+        match self.internet.send(packet, header, &mut self.pool, cx) {
+            Ok(sent) => self.outgoing.extend(sent),
+            Err(_) => cx.meter.count(Counter::IpOutputDropped),
+        }
     }
 
     /// Returns the next datagram of a protocol registered with [`Internet::register_protocol`]. The
@@ -242,6 +295,10 @@ impl Layers {
         let Some(datagram) = self.redirect(datagram, examined_by, cx) else { return };
         self.has_events = true;
         match datagram.header.protocol {
+            // The application of a transparent host relays all datagrams but TCP.
+            Protocol::Udp | Protocol::Icmp | Protocol::ICMPV6 if self.internet.is_transparent() => {
+                self.keep_raw(datagram, RELAYED_MAX, cx);
+            }
             Protocol::Tcp => {
                 let internet::Datagram { header, packet, .. } = datagram;
                 let may_keep = self.pool.is_mostly_free();
@@ -263,11 +320,17 @@ impl Layers {
             // Neighbor Discovery: a point-to-point link does not need it, and on an Ethernet
             // segment the Ethernet layer has already processed it.
             Protocol::Icmp | Protocol::ICMPV6 => self.pool.put(datagram.packet),
-            Protocol::Other(_) if self.raw.len() < RAW_MAX => self.raw.push_back(datagram),
-            Protocol::Other(_) => {
-                cx.meter.count(Counter::IpRawQueueFull);
-                self.pool.put(datagram.packet);
-            }
+            Protocol::Other(_) => self.keep_raw(datagram, RAW_MAX, cx),
+        }
+    }
+
+    /// Queues a datagram for the application, unless `limit` datagrams are queued.
+    fn keep_raw(&mut self, datagram: internet::Datagram, limit: usize, cx: &mut Cx<'_>) {
+        if self.raw.len() < limit {
+            self.raw.push_back(datagram);
+        } else {
+            cx.meter.count(Counter::IpRawQueueFull);
+            self.pool.put(datagram.packet);
         }
     }
 

@@ -363,6 +363,17 @@ impl Station {
         device: &mut dyn FnMut(Frame<'_>, &mut Cx<'_>) -> bool,
         cx: &mut Cx<'_>,
     ) {
+        self.transmit_frames_to(&mut |_| {}, device, cx);
+    }
+
+    /// Passes all pending output to a device like [`Self::transmit_to`]. `frame` prepends the frame
+    /// header of the device to each datagram.
+    pub fn transmit_frames_to(
+        &mut self,
+        frame: &mut dyn FnMut(&mut Packet),
+        device: &mut dyn FnMut(Frame<'_>, &mut Cx<'_>) -> bool,
+        cx: &mut Cx<'_>,
+    ) {
         while let Some(packet) = self.take_waiting_packet() {
             let is_accepted = device(Frame { packet: &packet, tail: [&[], &[]] }, cx);
             self.finish_transmission(packet, is_accepted, cx);
@@ -372,6 +383,7 @@ impl Station {
         }
         while !self.link.is_full() {
             let Some((mut packet, tail)) = self.layers.transmit_in_parts(cx) else { return };
+            frame(&mut packet);
             let tail = tail.map_or([&[][..], &[][..]], |tail| self.layers.tcp.tail(&tail));
             let is_accepted = device(Frame { packet: &packet, tail }, cx);
             if !is_accepted {

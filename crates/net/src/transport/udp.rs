@@ -14,9 +14,11 @@
 
 mod datagram_sizes;
 pub mod segments;
+mod transparent;
 
 pub use datagram_sizes::HEADER_LEN;
 pub use segments::Waiting;
+pub use transparent::Relayed;
 
 use crate::checksum::Routines;
 use crate::cx::Cx;
@@ -270,30 +272,45 @@ impl Udp {
     fn make(
         &self,
         socket: SocketId,
-        mut packet: Packet,
+        packet: Packet,
         destination: SocketAddr,
         internet: &mut Internet,
         pool: &mut Pool,
         cx: &mut Cx<'_>,
     ) -> Result<Option<Packet>, SendError> {
-        let too_big = SendError::Internet(internet::SendError::TooBig { mtu: internet.mtu() });
-        let checked = match (self.port(socket), u16::try_from(packet.len() + HEADER_LEN)) {
-            (None, _) => Err(SendError::NoSocket),
-            (Some(_), _) if destination.port() == 0 => Err(SendError::Port),
-            (Some(_), Err(_)) => Err(too_big),
-            (Some(port), Ok(len)) => Ok((port, len)),
+        let Some(port) = self.port(socket) else {
+            pool.put(packet);
+            return Err(SendError::NoSocket);
         };
-        let (port, len) = match checked {
-            Ok(checked) => checked,
+        let source = SocketAddr::new(internet.source_for(destination.ip()), port);
+        self.make_between((source, destination), packet, internet, pool, cx)
+    }
+
+    fn make_between(
+        &self,
+        (source, destination): (SocketAddr, SocketAddr),
+        mut packet: Packet,
+        internet: &mut Internet,
+        pool: &mut Pool,
+        cx: &mut Cx<'_>,
+    ) -> Result<Option<Packet>, SendError> {
+        let too_big = SendError::Internet(internet::SendError::TooBig { mtu: internet.mtu() });
+        let checked = match u16::try_from(packet.len() + HEADER_LEN) {
+            _ if destination.port() == 0 => Err(SendError::Port),
+            Err(_) => Err(too_big),
+            Ok(len) => Ok(len),
+        };
+        let len = match checked {
+            Ok(len) => len,
             Err(error) => {
                 pool.put(packet);
                 return Err(error);
             }
         };
-        let [s0, s1] = port.to_be_bytes();
+        let [s0, s1] = source.port().to_be_bytes();
         let [d0, d1] = destination.port().to_be_bytes();
         let [l0, l1] = len.to_be_bytes();
-        let source = internet.source_for(destination.ip());
+        let source = source.ip();
         let sum = pseudo_header(source, destination.ip(), Protocol::Udp, len);
         if self.leaves_checksum(&packet, destination.ip(), internet, cx) {
             let [c0, c1] = sum.unfinished().to_be_bytes();
@@ -332,11 +349,9 @@ impl Udp {
         };
         let internet::Datagram { header, mut packet, .. } = datagram;
         let data_len = parsed.len - HEADER_LEN;
-        packet.resize(parsed.len);
-        packet.pull(HEADER_LEN);
+        strip_header(&mut packet, &parsed);
         let source = SocketAddr::new(header.source, parsed.source_port);
         let ends = Ends { source, destination: header.destination };
-        datagram_sizes::clear_size_of_single(&mut packet);
         if packet.offload.segment_size > 0 && !socket.accepts_super_datagrams {
             cx.meter.count(Counter::UdpSuperIn);
             socket.split_and_queue(ends, packet, &self.limits, pool, cx);
@@ -430,6 +445,13 @@ struct Parsed {
     destination_port: u16,
     /// Length of header and data in bytes: at least 8, and at most the IP payload.
     len: usize,
+}
+
+/// Removes the header of a datagram, and what follows its data.
+fn strip_header(packet: &mut Packet, parsed: &Parsed) {
+    packet.resize(parsed.len);
+    packet.pull(HEADER_LEN);
+    datagram_sizes::clear_size_of_single(packet);
 }
 
 #[cfg(test)]

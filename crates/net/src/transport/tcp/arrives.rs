@@ -47,6 +47,12 @@ pub(super) enum Answer {
 pub(super) type Check = ControlFlow<Answer>;
 
 impl Arrival<'_> {
+    /// Returns a segment without data.
+    pub(super) fn of_header(header: Header) -> Self {
+        let data = &[];
+        Self { header, data, is_marked: false, may_keep: false, growth_max: 0, kept: None }
+    }
+
     pub(super) fn has(&self, flags: Flags) -> bool {
         self.header.flags.has(flags)
     }

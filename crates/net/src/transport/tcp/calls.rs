@@ -46,6 +46,13 @@ impl Tcp {
         Ok(queued_len)
     }
 
+    /// Returns the number of bytes that [`Self::send`] would queue now. Returns 0 if the connection
+    /// no longer exists or the user has closed it.
+    #[must_use]
+    pub fn send_space(&self, id: ConnectionId) -> usize {
+        self.table.get(id).map_or(0, Connection::send_space)
+    }
+
     /// SEND with the urgent flag: all queued data, including `data`, becomes urgent (RFC 6093).
     ///
     /// # Errors
@@ -178,6 +185,11 @@ impl Connection {
     /// bytes.
     pub(super) fn send(&mut self, data: &[u8]) -> usize {
         if self.state().takes_data() { self.snd.put(data) } else { 0 }
+    }
+
+    /// Returns the number of bytes that [`Self::send`] would queue.
+    fn send_space(&self) -> usize {
+        if self.state().takes_data() { self.snd.free_space() } else { 0 }
     }
 
     /// SEND without a copy: queues the bytes of `data` from `start` on.

@@ -144,6 +144,9 @@ impl Tcp {
     ) {
         let flags = arrival.header.flags;
         let Some(local_end) = self.local_end_for(ends.0) else {
+            if self.defer(ends, arrival.header, None, cx) {
+                return;
+            }
             return self.refuse(ends, arrival, cx);
         };
         if flags.has(Flags::RST) {

@@ -40,6 +40,7 @@ mod congestion_window;
 mod connection;
 mod connection_id;
 mod cubic;
+mod deferred_open;
 mod endpoints;
 mod fast_open;
 pub mod flight;
@@ -95,6 +96,7 @@ mod transmit;
 mod user_timeout;
 
 pub use connection_id::{ConnectionId, NoConnection};
+pub use deferred_open::DeferredOpen;
 pub use fast_open::{Cookie, FastOpen};
 pub use keep_alive::KeepAlive;
 pub use lifecycle::State;
@@ -122,7 +124,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use arrives::{Answer, Arrival};
 use connection::Connection;
 use core::net::{IpAddr, SocketAddr};
-use header::Header;
+use header::{Flags, Header};
 use isn::{Purpose, Secret};
 use listen::{CookieAnswer, Listener, LocalEnd};
 use ports::Ports;
@@ -153,6 +155,7 @@ pub struct Tcp {
     fast_open_client: fast_open::Client,
     resets: VecDeque<Reset>,
     pending_cookies: VecDeque<CookieAnswer>,
+    deferred_opens: deferred_open::DeferredOpens,
     /// Destinations that do not answer. They are reported to the layer below.
     suspect_destinations: VecDeque<IpAddr>,
     /// The peer that last acknowledged data. It is reported to the layer below.
@@ -181,6 +184,7 @@ impl Tcp {
             listeners: BTreeMap::new(),
             resets: VecDeque::new(),
             pending_cookies: VecDeque::new(),
+            deferred_opens: deferred_open::DeferredOpens::default(),
             suspect_destinations: VecDeque::new(),
             progress: None,
             without_path_mtu: VecDeque::new(),
@@ -337,7 +341,8 @@ impl Tcp {
             return None;
         };
         if connection.state() == State::TimeWait
-            && self.replace_time_wait((local, remote), arrival, cx)
+            && (self.replace_time_wait((local, remote), arrival, cx)
+                || self.defer_replacement((local, remote), arrival.header, cx))
         {
             return None;
         }

@@ -43,6 +43,37 @@ impl Tcp {
             return Err(OpenError::BadRemote);
         }
         let local = self.free_end(local, remote, cx).ok_or(OpenError::NoPort)?;
+        self.open_between((local, remote), profile, cx)
+    }
+
+    /// OPEN, active, from a given local port. A gateway uses it to keep the source of a forwarded
+    /// connection.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`]. A connection between the same ends is [`OpenError::NoPort`].
+    pub fn open_at(
+        &mut self,
+        local: SocketAddr,
+        remote: SocketAddr,
+        profile: Profile,
+        cx: &mut Cx<'_>,
+    ) -> Result<ConnectionId, OpenError> {
+        if !is_unicast(remote.ip()) || remote.port() == 0 || local.is_ipv4() != remote.is_ipv4() {
+            return Err(OpenError::BadRemote);
+        }
+        if local.port() == 0 || self.table.holds((local, remote)) {
+            return Err(OpenError::NoPort);
+        }
+        self.open_between((local, remote), profile, cx)
+    }
+
+    fn open_between(
+        &mut self,
+        (local, remote): AddressPair,
+        profile: Profile,
+        cx: &mut Cx<'_>,
+    ) -> Result<ConnectionId, OpenError> {
         let mut connection = self
             .make((local, remote), Arc::new(profile), State::SynSent, cx)
             .ok_or(OpenError::TooMany)?;

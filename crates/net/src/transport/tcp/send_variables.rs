@@ -331,6 +331,11 @@ impl SendVariables {
         self.buffer.set_limit(limit);
     }
 
+    /// Returns the number of bytes that the user may still add.
+    pub(super) fn free_space(&self) -> usize {
+        if self.is_closing { 0 } else { self.buffer.free_space() }
+    }
+
     /// Returns whether the buffer has no space for another byte.
     pub(super) fn is_full(&self) -> bool {
         self.buffer.free_space() == 0

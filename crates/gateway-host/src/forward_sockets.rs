@@ -1,0 +1,227 @@
+//! The host's sockets of port forwards.
+
+use crate::forwards::{Forward, ForwardId, Transport};
+use crate::poll::{Poll, Source};
+use crate::tcp_sockets::TcpSockets;
+use gateway::Guest;
+use net::Cx;
+use os::datagram::{DatagramSocket, Inbox};
+use os::tcp_socket::{self, ListenOptions};
+use rustix::event::epoll::EventFlags;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::task;
+
+/// Maximum number of connections that are accepted from a listener in a turn.
+const BATCH: usize = 64;
+
+/// The addresses of a guest and of its gateway, for both versions of IP.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GuestAddresses {
+    /// The guest's IPv4 address.
+    pub guest4: Option<Ipv4Addr>,
+    /// The guest's IPv6 address.
+    pub guest6: Option<Ipv6Addr>,
+    /// The gateway's IPv4 address on the guest's network.
+    pub gateway4: Option<Ipv4Addr>,
+    /// The gateway's IPv6 address on the guest's network.
+    pub gateway6: Option<Ipv6Addr>,
+}
+
+/// The sockets of the forwards of one guest.
+#[derive(Debug, Default)]
+pub(crate) struct ForwardSockets {
+    sockets: Vec<Option<ForwardSocket>>,
+}
+
+#[derive(Debug)]
+struct ForwardSocket {
+    forward: ForwardId,
+    guest_address: Option<IpAddr>,
+    guest_port: u16,
+    socket: HostSocket,
+}
+
+#[derive(Debug)]
+enum HostSocket {
+    Tcp(TcpListener),
+    Udp(DatagramSocket),
+}
+
+impl ForwardSockets {
+    /// Opens the sockets of a forward.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the first socket that could not be opened: `AddrInUse` or
+    /// `PermissionDenied`. No socket of the forward is then open.
+    pub(crate) fn open(
+        &mut self,
+        number: usize,
+        (id, forward): (ForwardId, &Forward),
+        poll: &Poll,
+    ) -> io::Result<()> {
+        for port in forward.host_ports.ports() {
+            if let Err(error) = self.open_port(number, (id, forward), port, poll) {
+                self.close(id);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn open_port(
+        &mut self,
+        number: usize,
+        (id, forward): (ForwardId, &Forward),
+        port: u16,
+        poll: &Poll,
+    ) -> io::Result<()> {
+        let guest_port = forward.guest_port_for(port).ok_or(io::ErrorKind::InvalidInput)?;
+        for socket in host_sockets(forward, port)? {
+            let index = self.free_index();
+            let source = Source::Forward(number, index);
+            match &socket {
+                HostSocket::Tcp(listener) => poll.add(listener, source, EventFlags::IN)?,
+                HostSocket::Udp(socket) => poll.add(socket, source, EventFlags::IN)?,
+            }
+            let guest_address = forward.guest_address;
+            if let Some(slot) = self.sockets.get_mut(index) {
+                *slot = Some(ForwardSocket { forward: id, guest_address, guest_port, socket });
+            }
+        }
+        Ok(())
+    }
+
+    fn free_index(&mut self) -> usize {
+        let free = self.sockets.iter().position(Option::is_none);
+        free.unwrap_or_else(|| {
+            self.sockets.push(None);
+            self.sockets.len() - 1
+        })
+    }
+
+    /// Closes the sockets of a forward.
+    pub(crate) fn close(&mut self, id: ForwardId) {
+        for slot in &mut self.sockets {
+            if slot.as_ref().is_some_and(|socket| socket.forward == id) {
+                *slot = None;
+            }
+        }
+    }
+
+    /// Passes what a socket has received to the guest. Returns an error if connections could not be
+    /// accepted, for example because no descriptor is free.
+    pub(crate) fn receive(
+        &self,
+        (number, index): (usize, usize),
+        (guest, tcp): (&mut Guest, &mut TcpSockets),
+        addresses: &GuestAddresses,
+        (inbox, poll): (&mut Inbox, &Poll),
+        cx: &mut Cx<'_>,
+    ) -> io::Result<()> {
+        let Some(Some(forward)) = self.sockets.get(index) else { return Ok(()) };
+        match &forward.socket {
+            HostSocket::Tcp(listener) => {
+                for _ in 0..BATCH {
+                    let task::Poll::Ready(accepted) = tcp_socket::accept(listener) else {
+                        return Ok(());
+                    };
+                    let (stream, from) = accepted?;
+                    let Some((source, to)) = addresses.ends(from, forward) else { continue };
+                    // The socket of a connection that the guest cannot accept is closed.
+                    let Ok(flow) = guest.accept(source, to, cx) else { continue };
+                    if tcp.insert(number, flow, stream, true, poll).is_err() {
+                        guest.host_reset(flow, cx);
+                    }
+                }
+            }
+            HostSocket::Udp(socket) => {
+                while socket.datagram_error().is_some() {}
+                let task::Poll::Ready(Ok(_)) = socket.receive(inbox) else { return Ok(()) };
+                let key = u32::try_from(index).unwrap_or(u32::MAX);
+                for (from, data, size) in inbox.groups() {
+                    let Some((source, to)) = addresses.ends(from, forward) else { continue };
+                    let ends = (from, source);
+                    let flow = guest.udp_mut().forwarded(key, ends, to, cx.now);
+                    let size = u16::try_from(size).unwrap_or(u16::MAX);
+                    if let Some(flow) = flow {
+                        guest.datagrams_to_guest(flow, from, (data, size), cx);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the UDP socket with this index.
+    pub(crate) fn datagram_socket(&self, index: u32) -> Option<&DatagramSocket> {
+        let socket = self.sockets.get(usize::try_from(index).ok()?)?.as_ref()?;
+        match &socket.socket {
+            HostSocket::Udp(socket) => Some(socket),
+            HostSocket::Tcp(_) => None,
+        }
+    }
+}
+
+impl GuestAddresses {
+    /// Returns the ends of a flow to the guest: the source that the guest sees, and the guest. The
+    /// source is that of the client, unless the guest could not answer it: an address of the
+    /// loopback network, of another version of IP, or of the guest itself becomes the address of
+    /// the gateway.
+    fn ends(
+        &self,
+        client: SocketAddr,
+        forward: &ForwardSocket,
+    ) -> Option<(SocketAddr, SocketAddr)> {
+        let client = SocketAddr::new(client.ip().to_canonical(), client.port());
+        let of_client = match client.ip() {
+            IpAddr::V4(_) => self.guest4.map(IpAddr::from),
+            IpAddr::V6(_) => self.guest6.map(IpAddr::from),
+        };
+        let any = self.guest4.map(IpAddr::from).or(self.guest6.map(IpAddr::from));
+        let guest = forward.guest_address.or(of_client).or(any)?;
+        let gateway = match guest {
+            IpAddr::V4(_) => self.gateway4.map(IpAddr::from),
+            IpAddr::V6(_) => self.gateway6.map(IpAddr::from),
+        };
+        let is_local = match client.ip() {
+            IpAddr::V4(v4) => v4.is_loopback() || v4.is_unspecified() || v4.is_link_local(),
+            IpAddr::V6(v6) => v6.is_loopback() || v6.is_unspecified() || v6.is_unicast_link_local(),
+        };
+        let is_usable = !is_local && client.is_ipv4() == guest.is_ipv4() && client.ip() != guest;
+        let source = if is_usable { client.ip() } else { gateway? };
+        let guest = SocketAddr::new(guest, forward.guest_port);
+        Some((SocketAddr::new(source, client.port()), guest))
+    }
+}
+
+/// Opens the sockets of one port of a forward: one, or one for each version of IP.
+fn host_sockets(forward: &Forward, port: u16) -> io::Result<Vec<HostSocket>> {
+    let both = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+    let addresses = forward.bind.address.map_or(both.to_vec(), |address| vec![address]);
+    let mut sockets = Vec::with_capacity(addresses.len());
+    for address in addresses {
+        let local = SocketAddr::new(address, port);
+        let opened = match forward.transport {
+            Transport::Tcp => {
+                let interface = forward.bind.interface.clone();
+                let options = ListenOptions { interface, ..ListenOptions::default() };
+                tcp_socket::listen(local, &options).map(HostSocket::Tcp)
+            }
+            Transport::Udp => DatagramSocket::bind(local).map(HostSocket::Udp),
+        };
+        match opened {
+            Ok(socket) => sockets.push(socket),
+            // A host without IPv6 still forwards IPv4.
+            Err(error)
+                if forward.bind.address.is_none()
+                    && matches!(
+                        error.kind(),
+                        io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported
+                    ) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if sockets.is_empty() { Err(io::ErrorKind::AddrNotAvailable.into()) } else { Ok(sockets) }
+}

@@ -1,0 +1,285 @@
+//! `plumb gateway`: several guests, port forwards and a control socket.
+
+use crate::control_socket::{ControlSocket, NamedGuest};
+use crate::event_loop::{EventLoop, Turn};
+use crate::forwards::Forward;
+use crate::guest_device::{GuestDevice, Line, Machine};
+use crate::guest_network::{GuestNetwork, Network4, Network6};
+use crate::guest_target::{GuestTarget, TargetKind};
+use crate::port::GuestSettings;
+use crate::program_error::ProgramError;
+use gateway::policy::Rule;
+use gateway::segment::Represented;
+use net::link::ethernet::MacAddress;
+use os::device::Device;
+use os::namespace_watch::NamespaceWatch;
+use os::outbound::Outbound;
+use os::serial::Serial;
+use os::target_namespace::TargetNamespaces;
+use os::tun::{Kind, Options};
+use os::tun_in_namespace::{self, TunSetup};
+use rustix::thread::CapabilitySet;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// The hardware address of the gateway on every segment.
+const MAC: MacAddress = MacAddress::new([0x52, 0x55, 10, 0, 2, 2]);
+/// The network of the first guest; each further guest has the next one.
+const FIRST_NETWORK: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 0);
+const PREFIX_BITS: u8 = 24;
+/// The numbers of hosts in the network of a guest: the gateway, the DNS forwarder and the guest.
+const GATEWAY: u32 = 2;
+const DNS: u32 = 3;
+const GUEST: u32 = 100;
+/// The IPv6 network of the first guest, a unique local one; each further guest has the next one.
+const FIRST_NETWORK6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0);
+const PREFIX6_BITS: u32 = 64;
+
+/// The settings of a gateway.
+#[derive(Clone, Debug, Default)]
+pub struct ProgramSettings {
+    /// The guests, each with the text with which it was given.
+    pub guests: Vec<(String, GuestTarget)>,
+    /// Port forwards to the first guest.
+    pub forwards: Vec<Forward>,
+    /// Rules for the destinations of all guests.
+    pub rules: Vec<Rule>,
+    /// Whether the gateway's addresses lead to the loopback addresses of the host.
+    pub permits_host_loopback: bool,
+    /// Whether guests have IPv6.
+    pub has_ipv6: bool,
+    /// Whether the gateway configures the interfaces in namespaces.
+    pub is_configuring: bool,
+    /// The path of the control socket.
+    pub control: Option<PathBuf>,
+}
+
+/// A gateway that is ready to run.
+#[derive(Debug)]
+pub struct Program {
+    event_loop: EventLoop,
+    guests: Vec<NamedGuest>,
+    /// The watches of guests, by the number of the guest.
+    watches: Vec<Option<NamespaceWatch>>,
+    control: Option<ControlSocket>,
+    /// Files to remove at the end.
+    files: Vec<PathBuf>,
+}
+
+/// The end of a guest.
+#[derive(Debug)]
+pub enum GuestEnd {
+    /// The namespace or the process of the guest is gone.
+    Gone(String),
+    /// The device of the guest no longer works.
+    Lost(String, io::Error),
+}
+
+impl Program {
+    /// Opens the devices and sockets, and drops privileges.
+    ///
+    /// # Errors
+    ///
+    /// See [`ProgramError`].
+    pub fn start(settings: ProgramSettings) -> Result<Self, ProgramError> {
+        let event_loop = EventLoop::new().map_err(ProgramError::System)?;
+        let mut program = Self {
+            event_loop,
+            guests: Vec::new(),
+            watches: Vec::new(),
+            control: None,
+            files: Vec::new(),
+        };
+        let mut addresses = BTreeSet::new();
+        for (name, target) in &settings.guests {
+            let network = network_of(&settings, target, program.guests.len());
+            let address = network.v4.map(|v4| v4.guest);
+            if let Some(address) = address.filter(|address| !addresses.insert(*address)) {
+                return Err(ProgramError::SameAddress(address.into()));
+            }
+            program.add_guest(name, target, &network, settings.is_configuring)?;
+        }
+        for forward in settings.forwards {
+            program.event_loop.add_forward(0, forward).map_err(ProgramError::Forward)?;
+        }
+        if let Some(path) = settings.control {
+            let first_number = program.guests.len();
+            program.control = Some(ControlSocket::bind(path, &program.event_loop, first_number)?);
+        }
+        os::privileges::drop_capabilities(CapabilitySet::NET_BIND_SERVICE)
+            .map_err(ProgramError::Privileges)?;
+        os::privileges::restrict_system_calls().map_err(ProgramError::Privileges)?;
+        Ok(program)
+    }
+
+    fn add_guest(
+        &mut self,
+        name: &str,
+        target: &GuestTarget,
+        network: &GuestNetwork,
+        is_configuring: bool,
+    ) -> Result<(), ProgramError> {
+        let (guest_settings, device, watch) = match &target.kind {
+            TargetKind::Process { id, tap } => {
+                let target = TargetNamespaces::of_process(*id).map_err(ProgramError::Target)?;
+                let watch = NamespaceWatch::of_process(*id).map_err(ProgramError::Target)?;
+                let device = tap_in(&target, tap, network, is_configuring)?;
+                (network.for_frames(), device, Some(watch))
+            }
+            TargetKind::Path { path, tap } => {
+                let target = TargetNamespaces::at_path(path).map_err(ProgramError::Target)?;
+                let watch = NamespaceWatch::of_path(path).map_err(ProgramError::Target)?;
+                let device = tap_in(&target, tap, network, is_configuring)?;
+                (network.for_frames(), device, Some(watch))
+            }
+            TargetKind::Machine(path) => {
+                let device = self.machine_at(path)?;
+                (network.for_frames(), device, None)
+            }
+            TargetKind::Line { device, rate_bps, protocol } => {
+                let serial = Serial::open(device, *rate_bps).map_err(ProgramError::Line)?;
+                let ends = network.v4.map(|v4| (v4.gateway, v4.guest));
+                let (gateway, guest) =
+                    ends.unwrap_or((Ipv4Addr::UNSPECIFIED, Ipv4Addr::UNSPECIFIED));
+                let link = protocol.link(target.mtu_bytes, gateway, guest);
+                (network.for_line(link), GuestDevice::Line(Line::new(serial)), None)
+            }
+        };
+        self.register(name, network, guest_settings, device, watch).map_err(ProgramError::System)
+    }
+
+    fn machine_at(&mut self, path: &Path) -> Result<GuestDevice, ProgramError> {
+        // A file of an earlier gateway.
+        _ = fs::remove_file(path);
+        let machine = UnixListener::bind(path).and_then(Machine::new);
+        let machine = machine.map_err(|error| ProgramError::Socket(path.to_owned(), error))?;
+        self.files.push(path.to_owned());
+        Ok(GuestDevice::Machine(machine))
+    }
+
+    fn register(
+        &mut self,
+        name: &str,
+        network: &GuestNetwork,
+        settings: GuestSettings,
+        device: GuestDevice,
+        watch: Option<NamespaceWatch>,
+    ) -> io::Result<()> {
+        let number = self.event_loop.add_guest(settings, device)?;
+        if let Some(watch) = &watch {
+            self.event_loop.watch(watch, number)?;
+        }
+        let v4 = network.v4.map(|v4| IpAddr::from(v4.guest));
+        let v6 = network.v6.and_then(|v6| v6.guest).map(IpAddr::from);
+        let addresses = v4.into_iter().chain(v6).collect();
+        self.guests.push(NamedGuest { name: name.to_owned(), addresses });
+        self.watches.push(watch);
+        Ok(())
+    }
+
+    /// Returns the addresses of the guests, for a message at the start.
+    pub fn leases(&self) -> impl Iterator<Item = (&str, &[IpAddr])> {
+        self.guests.iter().map(|guest| (guest.name.as_str(), guest.addresses.as_slice()))
+    }
+
+    /// Runs until a guest has ended, and returns which.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ProgramError::System`].
+    pub fn run(&mut self) -> Result<GuestEnd, ProgramError> {
+        let name_of = |guests: &[NamedGuest], number: usize| {
+            guests.get(number).map(|guest| guest.name.clone()).unwrap_or_default()
+        };
+        loop {
+            match self.event_loop.turn(None).map_err(ProgramError::System)? {
+                Turn::Continue => {}
+                Turn::Ready(number) => match self.watches.get(number) {
+                    Some(watch) => {
+                        let is_gone = watch.as_ref().map(NamespaceWatch::is_gone).transpose();
+                        if is_gone.map_err(ProgramError::System)? == Some(true) {
+                            return Ok(GuestEnd::Gone(name_of(&self.guests, number)));
+                        }
+                    }
+                    None => {
+                        if let Some(control) = &mut self.control {
+                            control.serve(number, &mut self.event_loop, &self.guests);
+                        }
+                    }
+                },
+                Turn::Lost(number, error) => {
+                    let watch = self.watches.get(number).and_then(Option::as_ref);
+                    let name = name_of(&self.guests, number);
+                    if watch.is_some_and(|watch| watch.is_gone().unwrap_or(false)) {
+                        return Ok(GuestEnd::Gone(name));
+                    }
+                    return Ok(GuestEnd::Lost(name, error));
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        for file in &self.files {
+            // Another gateway would remove the file too.
+            _ = fs::remove_file(file);
+        }
+    }
+}
+
+fn tap_in(
+    target: &TargetNamespaces,
+    name: &str,
+    network: &GuestNetwork,
+    is_configuring: bool,
+) -> Result<GuestDevice, ProgramError> {
+    let options = Options { kind: Kind::Tap, is_offloading: true, ..Options::default() };
+    let setup = is_configuring.then(|| TunSetup {
+        hardware_address: None,
+        mtu_bytes: Some(network.mtu_bytes),
+        addresses: network.v4.iter().map(|v4| (v4.guest.into(), v4.prefix_bits)).collect(),
+        gateways: network.v4.iter().map(|v4| v4.gateway.into()).collect(),
+    });
+    let opened = tun_in_namespace::open(target, name, options, setup.as_ref());
+    Ok(GuestDevice::Packets(Device::Tun(opened.map_err(ProgramError::Device)?.tun)))
+}
+
+/// Returns the network of guest `number`.
+fn network_of(settings: &ProgramSettings, target: &GuestTarget, number: usize) -> GuestNetwork {
+    let number = u32::try_from(number).unwrap_or(u32::MAX);
+    let network = match target.address {
+        Some(address) => address.to_bits() & !0xFF,
+        None => FIRST_NETWORK.to_bits().saturating_add(number << (32 - PREFIX_BITS)),
+    };
+    let host = |host: u32| Ipv4Addr::from_bits(network | host);
+    let guest = target.address.unwrap_or(host(GUEST));
+    // A guest may have been given one of the usual addresses of the gateway.
+    let [gateway, dns] = match guest {
+        guest if guest == host(GATEWAY) || guest == host(DNS) => [host(1), host(4)],
+        _ => [host(GATEWAY), host(DNS)],
+    };
+    let is_line = matches!(target.kind, TargetKind::Line { .. });
+    let prefix = FIRST_NETWORK6.to_bits() | u128::from(number) << (128 - PREFIX6_BITS);
+    let host6 = |host: u32| Ipv6Addr::from_bits(prefix | u128::from(host));
+    GuestNetwork {
+        mtu_bytes: target.mtu_bytes,
+        v4: Some(Network4 { guest, prefix_bits: PREFIX_BITS, gateway, dns: Some(dns) }),
+        v6: (settings.has_ipv6 && !is_line).then(|| Network6 {
+            guest: None,
+            prefix: Ipv6Addr::from_bits(prefix),
+            gateway: host6(GATEWAY),
+            dns: Some(host6(DNS)),
+        }),
+        represented: Represented::Gateway,
+        mac: MAC,
+        permits_host_loopback: settings.permits_host_loopback,
+        rules: settings.rules.clone(),
+        outbound4: Outbound::default(),
+        outbound6: Outbound::default(),
+    }
+}

@@ -1,0 +1,270 @@
+//! The guests of `plumb gateway`, as they are given on the command line.
+
+use net::link::{Link, Llp, Ppp, Slip, ppp};
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::{error, fmt};
+
+/// The MTU of a guest in a namespace or of a virtual machine, in bytes.
+const MTU_BYTES: u16 = 1500;
+/// The MTU of LLP and SLIP, in bytes. A packet takes 0.3 s at 9,600 bit/s.
+const LINE_MTU_BYTES: u16 = 296;
+/// The MTU of PPP (RFC 1661 §2), in bytes.
+const PPP_MTU_BYTES: u16 = 1500;
+/// Number of packets that the link of a line queues. A longer queue would delay every flow, because
+/// it has no order of flows.
+const LINE_QUEUE_PACKETS: usize = 2;
+const DEFAULT_RATE_BPS: u32 = 9600;
+const TAP_NAME: &str = "tap0";
+
+/// A guest and the settings of its device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuestTarget {
+    /// The kind of guest.
+    pub kind: TargetKind,
+    /// The address of the guest, if it was given.
+    pub address: Option<Ipv4Addr>,
+    /// The MTU in bytes.
+    pub mtu_bytes: u16,
+}
+
+/// The kind of a guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TargetKind {
+    /// A network namespace, by the process in it.
+    Process {
+        /// The process.
+        id: u32,
+        /// The name of the TAP.
+        tap: String,
+    },
+    /// A network namespace, by its path.
+    Path {
+        /// The path.
+        path: PathBuf,
+        /// The name of the TAP.
+        tap: String,
+    },
+    /// A virtual machine that connects to a Unix socket.
+    Machine(PathBuf),
+    /// A host at a serial line.
+    Line {
+        /// The device.
+        device: PathBuf,
+        /// The rate in bits per second.
+        rate_bps: u32,
+        /// The link protocol.
+        protocol: LineProtocol,
+    },
+}
+
+/// A link protocol of a serial line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineProtocol {
+    /// LLP of TM-233. The guest may request its address.
+    Llp,
+    /// SLIP (RFC 1055).
+    Slip,
+    /// SLIP with compressed headers (RFC 1144).
+    Cslip,
+    /// PPP. The guest receives its address by IPCP.
+    Ppp,
+}
+
+/// A guest that cannot be parsed. The message names the valid forms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetParseError(String);
+
+impl FromStr for GuestTarget {
+    type Err = TargetParseError;
+
+    fn from_str(text: &str) -> Result<Self, TargetParseError> {
+        let (target, settings) = text.split_once('?').unwrap_or((text, ""));
+        let (scheme, rest) = target.split_once(':').unwrap_or((target, ""));
+        let mut settings = Settings::parse(settings)?;
+        let tap = settings.tap.take();
+        let tap_name = || tap.clone().unwrap_or_else(|| TAP_NAME.to_owned());
+        let kind = match scheme {
+            "pid" => {
+                let id = rest.parse().ok().filter(|id| *id > 0);
+                let id = id
+                    .ok_or_else(|| invalid(format!("invalid process '{}'", rest.escape_debug())))?;
+                TargetKind::Process { id, tap: tap_name() }
+            }
+            "netns" if rest.contains('/') => {
+                TargetKind::Path { path: PathBuf::from(rest), tap: tap_name() }
+            }
+            "netns" if !rest.is_empty() => {
+                let path = PathBuf::from("/run/netns").join(rest);
+                TargetKind::Path { path, tap: tap_name() }
+            }
+            "qemu" if !rest.is_empty() => TargetKind::Machine(PathBuf::from(rest)),
+            "serial" if !rest.is_empty() => TargetKind::Line {
+                device: PathBuf::from(rest),
+                rate_bps: settings.rate_bps.take().unwrap_or(DEFAULT_RATE_BPS),
+                protocol: settings.protocol.take().unwrap_or(LineProtocol::Llp),
+            },
+            _ => {
+                return Err(invalid(format!(
+                    "invalid guest '{}': use netns:NAME, pid:PROCESS, qemu:SOCKET or \
+                     serial:DEVICE?baud=19200&link=slip",
+                    text.escape_debug()
+                )));
+            }
+        };
+        let is_namespace = matches!(kind, TargetKind::Process { .. } | TargetKind::Path { .. });
+        if tap.is_some() && !is_namespace {
+            return Err(invalid("tap= is valid only for a namespace".to_owned()));
+        }
+        if settings.rate_bps.is_some() || settings.protocol.is_some() {
+            return Err(invalid("baud= and link= are valid only for a serial line".to_owned()));
+        }
+        let default_mtu = match &kind {
+            TargetKind::Line { protocol: LineProtocol::Ppp, .. } => PPP_MTU_BYTES,
+            TargetKind::Line { .. } => LINE_MTU_BYTES,
+            _ => MTU_BYTES,
+        };
+        let mtu_bytes = settings.mtu_bytes.unwrap_or(default_mtu);
+        Ok(Self { kind, address: settings.address, mtu_bytes })
+    }
+}
+
+/// The settings after the question mark.
+#[derive(Debug, Default)]
+struct Settings {
+    address: Option<Ipv4Addr>,
+    mtu_bytes: Option<u16>,
+    tap: Option<String>,
+    rate_bps: Option<u32>,
+    protocol: Option<LineProtocol>,
+}
+
+impl Settings {
+    fn parse(text: &str) -> Result<Self, TargetParseError> {
+        let mut settings = Self::default();
+        for setting in text.split('&').filter(|setting| !setting.is_empty()) {
+            let is_valid = match setting.split_once('=') {
+                Some(("address", value)) => parse_into(value, &mut settings.address),
+                Some(("mtu", value)) => {
+                    parse_into(value, &mut settings.mtu_bytes)
+                        && settings.mtu_bytes.is_some_and(|mtu| (68..=65_521).contains(&mtu))
+                }
+                Some(("tap", value)) if !value.is_empty() => {
+                    settings.tap = Some(value.to_owned());
+                    true
+                }
+                Some(("baud", value)) => {
+                    parse_into(value, &mut settings.rate_bps) && settings.rate_bps != Some(0)
+                }
+                Some(("link", value)) => {
+                    settings.protocol = LineProtocol::from_name(value);
+                    settings.protocol.is_some()
+                }
+                _ => false,
+            };
+            if !is_valid {
+                return Err(invalid(format!(
+                    "invalid setting '{}': use address=10.0.2.100, mtu=1500, tap=NAME, baud=19200 \
+                     and link=llp, slip, cslip or ppp",
+                    setting.escape_debug()
+                )));
+            }
+        }
+        Ok(settings)
+    }
+}
+
+fn parse_into<T: FromStr>(text: &str, value: &mut Option<T>) -> bool {
+    *value = text.parse().ok();
+    value.is_some()
+}
+
+fn invalid(message: String) -> TargetParseError {
+    TargetParseError(message)
+}
+
+impl LineProtocol {
+    fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "llp" => Self::Llp,
+            "slip" => Self::Slip,
+            "cslip" => Self::Cslip,
+            "ppp" => Self::Ppp,
+            _ => return None,
+        })
+    }
+
+    /// Returns the link of a line to the guest with the address `guest`.
+    #[must_use]
+    pub fn link(self, mtu_bytes: u16, gateway: Ipv4Addr, guest: Ipv4Addr) -> Link {
+        let mtu = mtu_bytes.into();
+        match self {
+            Self::Llp => {
+                let mut link = Llp::with_queue_limit(mtu, LINE_QUEUE_PACKETS);
+                link.set_peer_address(Some(guest.octets()));
+                Link::Llp(link)
+            }
+            Self::Slip => Link::Slip(Slip::with_queue_limit(mtu, LINE_QUEUE_PACKETS)),
+            Self::Cslip => {
+                let link = Slip::with_queue_limit(mtu, LINE_QUEUE_PACKETS);
+                Link::Slip(link.with_header_compression())
+            }
+            Self::Ppp => {
+                let settings = ppp::Settings {
+                    address: Some(gateway),
+                    peer_address: Some(guest),
+                    ..ppp::Settings::default()
+                };
+                Link::Ppp(Box::new(Ppp::with_queue_limit(mtu, LINE_QUEUE_PACKETS, settings)))
+            }
+        }
+    }
+}
+
+impl fmt::Display for TargetParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl error::Error for TargetParseError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<GuestTarget, String> {
+        text.parse().map_err(|error: TargetParseError| error.to_string())
+    }
+
+    #[test]
+    fn the_forms_of_a_guest_are_parsed() {
+        let tap = "tap0".to_owned();
+        let path = PathBuf::from("/run/netns/blue");
+        assert_eq!(parse("netns:blue").unwrap().kind, TargetKind::Path { path, tap: tap.clone() });
+        let guest = parse("pid:17?tap=eth0&address=10.9.0.2&mtu=65520").unwrap();
+        assert_eq!(guest.kind, TargetKind::Process { id: 17, tap: "eth0".to_owned() });
+        assert_eq!((guest.address, guest.mtu_bytes), (Some(Ipv4Addr::new(10, 9, 0, 2)), 65_520));
+        let socket = TargetKind::Machine(PathBuf::from("/tmp/vm.sock"));
+        assert_eq!(parse("qemu:/tmp/vm.sock").unwrap().kind, socket);
+        let line = TargetKind::Line {
+            device: PathBuf::from("/dev/ttyS0"),
+            rate_bps: 19_200,
+            protocol: LineProtocol::Slip,
+        };
+        let guest = parse("serial:/dev/ttyS0?baud=19200&link=slip").unwrap();
+        assert_eq!((guest.kind, guest.mtu_bytes), (line, 296));
+    }
+
+    #[test]
+    fn an_invalid_guest_is_refused_with_the_valid_forms() {
+        for text in ["", "tap0", "pid:0", "netns:", "qemu:", "serial:", "ssh:x"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+        for text in ["netns:a?mtu=67", "netns:a?baud=1", "qemu:x?tap=t", "serial:x?link=x25"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+        assert!(parse("blue").unwrap_err().contains("netns:NAME"));
+    }
+}

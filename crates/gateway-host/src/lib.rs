@@ -1,0 +1,45 @@
+//! The gateway over the devices and sockets of its host.
+//!
+//! [`EventLoop`] drives the engine of the crate `gateway`. [`slirp4netns`] and [`pasta`] parse the
+//! arguments of the programs that the gateway replaces.
+#![forbid(unsafe_code)]
+
+mod command_line;
+pub mod control;
+mod control_socket;
+mod dns_sockets;
+mod echo_sockets;
+mod event_loop;
+mod forward_sockets;
+pub mod forwards;
+pub mod gateway_program;
+mod guest_device;
+pub mod guest_network;
+pub mod guest_target;
+pub mod invocation;
+pub mod pasta;
+mod poll;
+mod port;
+pub mod program_error;
+pub mod published_port;
+pub mod qemu_framing;
+mod resolv_conf;
+pub mod slirp4netns;
+mod tcp_sockets;
+mod udp_sockets;
+
+use gateway::policy::Rule;
+use ipnet::IpNet;
+
+/// Returns the rules for prefixes that are permitted and refused.
+#[must_use]
+pub fn rules(permitted: &[IpNet], refused: &[IpNet]) -> Vec<Rule> {
+    let rule = |is_permitted: bool| move |prefix: &IpNet| Rule { prefix: *prefix, is_permitted };
+    let permitted = permitted.iter().map(rule(true));
+    permitted.chain(refused.iter().map(rule(false))).collect()
+}
+
+pub use event_loop::{EventLoop, Turn};
+pub use forward_sockets::GuestAddresses;
+pub use guest_device::{GuestDevice, Line, Machine};
+pub use port::{AddForwardError, GuestSettings};

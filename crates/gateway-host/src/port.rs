@@ -1,0 +1,273 @@
+//! One guest of the event loop: its device, and the host's sockets of its flows.
+
+use crate::dns_sockets::DnsSockets;
+use crate::echo_sockets::EchoSockets;
+use crate::forward_sockets::{ForwardSockets, GuestAddresses};
+use crate::forwards::{Forward, ForwardError, ForwardId, ForwardTable};
+use crate::guest_device::{GuestDevice, ReadState};
+use crate::poll::{Poll, Source};
+use crate::tcp_sockets::TcpSockets;
+use crate::udp_sockets::UdpSockets;
+use gateway::relay::{Key, echo_flows, tcp_flows, udp_flows};
+use gateway::{Event, Guest, Settings};
+use net::{Cx, Instant};
+use os::datagram::Inbox;
+use os::outbound::Outbound;
+use rustix::event::epoll::EventFlags;
+use std::net::SocketAddr;
+use std::{error, fmt, io};
+
+/// The settings of a guest and of its sockets.
+#[derive(Debug)]
+pub struct GuestSettings {
+    /// Settings of the engine. The offloads are replaced by those of the device.
+    pub engine: Settings,
+    /// The addresses for port forwards.
+    pub addresses: GuestAddresses,
+    /// The source of IPv4 sockets to hosts.
+    pub outbound4: Outbound,
+    /// The source of IPv6 sockets to hosts.
+    pub outbound6: Outbound,
+}
+
+/// Reasons why a port forward cannot be added.
+#[derive(Debug)]
+pub enum AddForwardError {
+    /// There is no such guest.
+    NoGuest,
+    /// The forward is invalid or conflicts with another one.
+    Forward(ForwardError),
+    /// A socket could not be opened.
+    Socket(Forward, io::Error),
+}
+
+/// A guest, its device and the host's sockets of its flows.
+#[derive(Debug)]
+pub(crate) struct Port {
+    number: usize,
+    pub(crate) guest: Guest,
+    device: GuestDevice,
+    addresses: GuestAddresses,
+    outbound4: Outbound,
+    outbound6: Outbound,
+    tcp: TcpSockets,
+    udp: UdpSockets,
+    echo: EchoSockets,
+    dns: DnsSockets,
+    pub(crate) forwards: ForwardTable,
+    forward_sockets: ForwardSockets,
+    read_state: ReadState,
+    /// TCP flows that can copy more.
+    unfinished: Vec<Key>,
+    is_readable: bool,
+}
+
+impl Port {
+    pub(crate) fn new(
+        number: usize,
+        settings: GuestSettings,
+        device: GuestDevice,
+        cx: &mut Cx<'_>,
+    ) -> Self {
+        let GuestSettings { mut engine, addresses, outbound4, outbound6 } = settings;
+        if let GuestDevice::Packets(device) = &device {
+            let has_offloads = device.has_offloads();
+            engine.station.tso = has_offloads;
+            engine.station.uso = device.has_uso();
+            engine.station.checksum_offload = has_offloads;
+        }
+        engine.station.routines = os::checksum::routines();
+        Self {
+            number,
+            guest: Guest::new(engine, cx),
+            device,
+            addresses,
+            outbound4,
+            outbound6,
+            tcp: TcpSockets::default(),
+            udp: UdpSockets::default(),
+            echo: EchoSockets::default(),
+            dns: DnsSockets::default(),
+            forwards: ForwardTable::default(),
+            forward_sockets: ForwardSockets::default(),
+            read_state: ReadState::default(),
+            unfinished: Vec::new(),
+            is_readable: false,
+        }
+    }
+
+    /// Returns whether the port has work that waits for no event.
+    pub(crate) fn has_more(&self) -> bool {
+        !self.unfinished.is_empty() || self.is_readable
+    }
+
+    /// Returns when [`Self::run`] has to be called.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let deadlines = [self.guest.deadline(), self.device.deadline(&self.guest)];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// Adds a port forward and opens its sockets.
+    pub(crate) fn add_forward(
+        &mut self,
+        forward: Forward,
+        poll: &Poll,
+    ) -> Result<ForwardId, AddForwardError> {
+        let id = self.forwards.add(forward.clone()).map_err(AddForwardError::Forward)?;
+        match self.forward_sockets.open(self.number, (id, &forward), poll) {
+            Ok(()) => Ok(id),
+            Err(error) => {
+                self.forwards.remove(id);
+                Err(AddForwardError::Socket(forward, error))
+            }
+        }
+    }
+
+    /// Opens the sockets of a port forward.
+    pub(crate) fn open_forward(
+        &mut self,
+        forward: (ForwardId, &Forward),
+        poll: &Poll,
+    ) -> io::Result<()> {
+        self.forward_sockets.open(self.number, forward, poll)
+    }
+
+    /// Closes the sockets of a port forward.
+    pub(crate) fn close_forward(&mut self, id: ForwardId) {
+        self.forward_sockets.close(id);
+    }
+
+    /// Removes a port forward and closes its sockets.
+    pub(crate) fn remove_forward(&mut self, id: ForwardId) -> bool {
+        self.forward_sockets.close(id);
+        self.forwards.remove(id).is_some()
+    }
+
+    /// Processes the readiness of one descriptor of the port. Returns an error if a connection could
+    /// not be accepted.
+    pub(crate) fn process(
+        &mut self,
+        source: Source,
+        flags: EventFlags,
+        (inbox, poll): (&mut Inbox, &Poll),
+        cx: &mut Cx<'_>,
+    ) -> io::Result<()> {
+        let guest = &mut self.guest;
+        match source {
+            Source::Device(_) => self.is_readable = true,
+            Source::Tcp(_, slot) => self.unfinished.extend(self.tcp.ready(guest, slot, flags, cx)),
+            Source::Udp(_, slot) => self.udp.receive(guest, slot, inbox, cx),
+            Source::Echo(_, slot) => self.echo.receive(guest, slot, cx),
+            Source::Dns(_, index) => self.dns.receive(guest, index, inbox, cx),
+            Source::Forward(_, index) => {
+                let socket = (self.number, index);
+                let flows = (guest, &mut self.tcp);
+                return self.forward_sockets.receive(
+                    socket,
+                    flows,
+                    &self.addresses,
+                    (inbox, poll),
+                    cx,
+                );
+            }
+            Source::Timer | Source::Other(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Reads the device, runs the guest, copies data between flows and sockets, and writes to the
+    /// device. `waited` tells whether the loop had to wait for the current events.
+    pub(crate) fn run(
+        &mut self,
+        waited: bool,
+        poll: &Poll,
+        buffer: &mut [u8],
+        cx: &mut Cx<'_>,
+    ) -> io::Result<()> {
+        if std::mem::take(&mut self.is_readable) {
+            let turn = (self.number, waited, poll);
+            self.device.read(&mut self.guest, &mut self.read_state, turn, cx)?;
+            self.is_readable = self.read_state.has_more;
+        }
+        if self.guest.deadline().is_some_and(|deadline| deadline <= cx.now) {
+            self.guest.timeout(cx);
+        }
+        self.guest.run(cx);
+        for flow in std::mem::take(&mut self.unfinished) {
+            self.copy(flow, buffer, cx);
+        }
+        while let Some(event) = self.guest.event() {
+            self.execute(event, poll, buffer, cx);
+        }
+        self.device.write(&mut self.guest, cx)
+    }
+
+    fn execute(&mut self, event: Event, poll: &Poll, buffer: &mut [u8], cx: &mut Cx<'_>) {
+        match event {
+            Event::Tcp(event) => self.execute_tcp(event, poll, buffer, cx),
+            Event::Udp(udp_flows::Event::Bind { flow, is_v4 }) => {
+                let outbound = if is_v4 { &self.outbound4 } else { &self.outbound6 };
+                if self.udp.bind((self.number, flow), is_v4, (outbound, poll)).is_err() {
+                    self.guest.udp_mut().end(flow);
+                }
+            }
+            Event::Udp(udp_flows::Event::Progress { flow }) => {
+                self.udp.send(&mut self.guest, flow, &self.forward_sockets);
+            }
+            Event::Udp(udp_flows::Event::End { flow }) => self.udp.remove(flow),
+            Event::Echo(echo_flows::Event::Send { flow, destination, hop_limit, message }) => {
+                let is_v4 = destination.is_ipv4();
+                let outbound = if is_v4 { &self.outbound4 } else { &self.outbound6 };
+                let request = (message.as_slice(), hop_limit);
+                let flow = (self.number, flow);
+                self.echo.send(flow, destination, request, (outbound, poll));
+            }
+            Event::Echo(echo_flows::Event::End { flow }) => self.echo.remove(flow),
+            Event::Dns(event) => {
+                let outbound = [&self.outbound4, &self.outbound6];
+                self.dns.execute(&mut self.guest, (self.number, event), outbound, poll, cx);
+            }
+        }
+    }
+
+    fn execute_tcp(
+        &mut self,
+        event: tcp_flows::Event,
+        poll: &Poll,
+        buffer: &mut [u8],
+        cx: &mut Cx<'_>,
+    ) {
+        match event {
+            tcp_flows::Event::Connect { flow, remote } => self.connect(flow, remote, poll, cx),
+            tcp_flows::Event::Progress { flow } => self.copy(flow, buffer, cx),
+            tcp_flows::Event::End { flow, is_reset: false } => self.tcp.remove(flow),
+            tcp_flows::Event::End { flow, is_reset: true } => self.tcp.reset(flow),
+        }
+    }
+
+    fn connect(&mut self, flow: Key, remote: SocketAddr, poll: &Poll, cx: &mut Cx<'_>) {
+        let outbound = if remote.is_ipv4() { &self.outbound4 } else { &self.outbound6 };
+        let flow = (self.number, flow);
+        self.tcp.connect(&mut self.guest, flow, remote, (outbound, poll), cx);
+    }
+
+    fn copy(&mut self, flow: Key, buffer: &mut [u8], cx: &mut Cx<'_>) {
+        if self.tcp.copy(&mut self.guest, flow, buffer, cx) && !self.unfinished.contains(&flow) {
+            self.unfinished.push(flow);
+        }
+    }
+}
+
+impl fmt::Display for AddForwardError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoGuest => f.write_str("there is no guest with this number"),
+            Self::Forward(error) => error.fmt(f),
+            Self::Socket(forward, error) => {
+                write!(f, "port {}: {error}", forward.host_ports)
+            }
+        }
+    }
+}
+
+impl error::Error for AddForwardError {}

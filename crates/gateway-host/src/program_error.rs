@@ -1,0 +1,65 @@
+//! Reasons why a gateway cannot start or had to end.
+
+use crate::port::AddForwardError;
+use os::inherited_descriptor::InheritError;
+use os::privileges::PrivilegeError;
+use os::serial::SerialError;
+use os::target_namespace::TargetError;
+use os::tun_in_namespace::GuestTunError;
+use rustix::io::Errno;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::{error, fmt, io};
+
+/// Reasons why the gateway cannot start or had to end.
+#[derive(Debug)]
+pub enum ProgramError {
+    /// An inherited descriptor is not usable.
+    Descriptor(InheritError),
+    /// The namespace of the guest cannot be used.
+    Target(TargetError),
+    /// The device cannot be opened or configured.
+    Device(GuestTunError),
+    /// A serial line cannot be opened.
+    Line(SerialError),
+    /// A Unix socket cannot be created.
+    Socket(PathBuf, io::Error),
+    /// A port forward cannot be added.
+    Forward(AddForwardError),
+    /// Two guests have the same address.
+    SameAddress(IpAddr),
+    /// The privileges cannot be dropped.
+    Privileges(PrivilegeError),
+    /// The device of the guest no longer works.
+    Lost(io::Error),
+    /// A system call failed.
+    System(io::Error),
+}
+
+impl fmt::Display for ProgramError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Descriptor(error) => error.fmt(f),
+            Self::Target(error) => error.fmt(f),
+            Self::Device(error) => error.fmt(f),
+            Self::Socket(path, error) => {
+                let reason = Errno::from_io_error(error);
+                let path = path.display();
+                match reason {
+                    Some(Errno::NOENT) => write!(f, "{path}: the directory does not exist"),
+                    _ => write!(f, "{path}: {error}"),
+                }
+            }
+            Self::Line(error) => error.fmt(f),
+            Self::Forward(error) => error.fmt(f),
+            Self::SameAddress(address) => {
+                write!(f, "two guests have the address {address}: give each its own with address=")
+            }
+            Self::Privileges(error) => error.fmt(f),
+            Self::Lost(error) => write!(f, "the device of the guest no longer works: {error}"),
+            Self::System(error) => error.fmt(f),
+        }
+    }
+}
+
+impl error::Error for ProgramError {}

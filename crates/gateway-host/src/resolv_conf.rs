@@ -1,0 +1,46 @@
+//! The resolvers of the host, from /etc/resolv.conf (resolv.conf(5)).
+
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::time::SystemTime;
+
+const PATH: &str = "/etc/resolv.conf";
+const DOMAIN_PORT: u16 = 53;
+/// Maximum number of resolvers, that of the C library.
+const RESOLVERS_MAX: usize = 3;
+
+/// Returns the resolvers, in the order in which they are asked.
+pub(crate) fn read() -> Vec<SocketAddr> {
+    // Without the file, the C library asks the local host, which a guest must not reach unasked.
+    fs::read_to_string(PATH).map(|text| parse(&text)).unwrap_or_default()
+}
+
+/// Returns the time of the last change of the file, or `None` if it cannot be read.
+pub(crate) fn changed_at() -> Option<SystemTime> {
+    fs::metadata(PATH).and_then(|metadata| metadata.modified()).ok()
+}
+
+fn parse(text: &str) -> Vec<SocketAddr> {
+    let resolvers = text.lines().filter_map(|line| {
+        let address = line.trim_start().strip_prefix("nameserver")?;
+        let address = address.strip_prefix([' ', '\t'])?.split_whitespace().next()?;
+        // A link-local address has its interface after a percent sign, for which a socket address
+        // needs its number.
+        address.parse::<IpAddr>().ok()
+    });
+    resolvers.map(|address| SocketAddr::new(address, DOMAIN_PORT)).take(RESOLVERS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_three_name_servers_are_used() {
+        let text = "# comment\nsearch example.net\nnameserver 127.0.0.53\n nameserver\t::1 x\n\
+                    nameservers 10.0.0.1\nnameserver fe80::1%eth0\nnameserver 10.0.0.2\n\
+                    nameserver 10.0.0.3\n";
+        let resolvers: Vec<String> = parse(text).iter().map(ToString::to_string).collect();
+        assert_eq!(resolvers, ["127.0.0.53:53", "[::1]:53", "10.0.0.2:53"]);
+    }
+}

@@ -1,0 +1,462 @@
+//! One guest: its station, and its flows.
+
+use crate::dns;
+use crate::policy::Policy;
+use crate::relay::{Key, echo_flows, tcp_flows, udp_flows};
+use crate::segment::{self, Segment};
+use net::internet::{self, ipv4::Protocol};
+use net::link::ppp::Phase;
+use net::link::{self, Link};
+use net::packet::Packet;
+use net::station::{self, Application, Frame, Layers, Scheduler, Station, Step};
+use net::transport::tcp::OpenError;
+use net::transport::udp::Relayed;
+use net::{Cx, Instant};
+use std::net::{IpAddr, SocketAddr};
+
+/// Maximum number of opens that wait for the gateway to look at them.
+const DEFERRED_OPENS_MAX: usize = 256;
+/// Maximum number of echo flows of a guest, and of new ones per second.
+const ECHO_FLOWS_MAX: usize = 256;
+const NEW_ECHO_FLOWS_PER_S: u32 = 100;
+const DOMAIN_PORT: u16 = 53;
+
+/// The medium between a guest and the gateway.
+#[derive(Debug)]
+pub enum Medium {
+    /// A device that carries datagrams, such as a TUN, with its MTU in bytes.
+    Datagrams(u16),
+    /// A device that carries Ethernet frames, such as a TAP, with its MTU in bytes.
+    Frames(u16, Box<segment::Settings>),
+    /// A serial line.
+    Line(Box<Link>),
+}
+
+/// Settings of a guest.
+#[derive(Debug)]
+pub struct Settings {
+    /// The medium.
+    pub medium: Medium,
+    /// The addresses of the gateway on the guest's network.
+    pub addresses: Vec<IpAddr>,
+    /// The addresses and networks from which the guest may send (row 105 of the attack table), by
+    /// prefix and prefix length in bits.
+    pub leases: Vec<(IpAddr, u8)>,
+    /// Settings of the station; its offloads are those of the guest's device.
+    pub station: station::Settings,
+    /// Which destinations the guest may reach.
+    pub policy: Policy,
+    /// Limits of TCP flows.
+    pub tcp: tcp_flows::Limits,
+    /// Limits of UDP flows.
+    pub udp: udp_flows::Limits,
+    /// The addresses at which the gateway forwards DNS.
+    pub dns_addresses: Vec<IpAddr>,
+    /// Settings of the DNS forwarder.
+    pub dns: dns::Settings,
+}
+
+/// A task of the driver with sockets of the host.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Event {
+    /// For a TCP flow.
+    Tcp(tcp_flows::Event),
+    /// For a UDP flow.
+    Udp(udp_flows::Event),
+    /// For an echo flow.
+    Echo(echo_flows::Event),
+    /// For a DNS query.
+    Dns(dns::Event),
+}
+
+/// The flows of a guest. The station runs them as its application.
+#[derive(Debug)]
+struct Relay {
+    tcp: tcp_flows::Flows,
+    udp: udp_flows::Flows,
+    echo: echo_flows::Flows,
+    dns: dns::Forwarder,
+    dns_addresses: Vec<IpAddr>,
+    policy: Policy,
+}
+
+/// One guest of the gateway.
+#[derive(Debug)]
+pub struct Guest {
+    station: Station,
+    segment: Option<Segment>,
+    scheduler: Scheduler,
+    relay: Relay,
+}
+
+impl Guest {
+    /// Creates a guest.
+    #[must_use]
+    pub fn new(settings: Settings, cx: &mut Cx<'_>) -> Self {
+        let (link, segment) = match settings.medium {
+            Medium::Datagrams(mtu) => (Link::Datagram(link::Datagram::new(mtu.into())), None),
+            Medium::Frames(mtu, segment) => {
+                (Link::Datagram(link::Datagram::new(mtu.into())), Some(Segment::new(*segment)))
+            }
+            Medium::Line(link) => (*link, None),
+        };
+        let mut station = Station::new(link, settings.station, cx);
+        for address in settings.addresses {
+            let known = internet::addresses::Address::permanent(address, prefix_len(address));
+            // The table has space for the few addresses of a gateway.
+            _ = station.internet_mut().add_address(known);
+        }
+        station.internet_mut().set_transparent_for(settings.leases);
+        station.layers.tcp.defer_opens(DEFERRED_OPENS_MAX);
+        station.layers.tcp.set_connections_max(settings.tcp.flows.saturating_mul(2));
+        let relay = Relay {
+            tcp: tcp_flows::Flows::new(settings.tcp),
+            udp: udp_flows::Flows::new(settings.udp),
+            echo: echo_flows::Flows::new(ECHO_FLOWS_MAX, NEW_ECHO_FLOWS_PER_S),
+            dns: dns::Forwarder::new(settings.dns, cx),
+            dns_addresses: settings.dns_addresses,
+            policy: settings.policy,
+        };
+        let mut guest = Self { station, segment, scheduler: Scheduler::default(), relay };
+        guest.open_line(cx);
+        guest
+    }
+
+    /// Opens PPP, unless it is open or opening.
+    fn open_line(&mut self, cx: &mut Cx<'_>) {
+        if let Link::Ppp(ppp) = self.station.link_mut()
+            && ppp.phase() == Phase::Dead
+        {
+            ppp.open(cx);
+        }
+    }
+
+    /// Allocates an empty packet into which the driver reads a datagram.
+    pub fn lend(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        self.station.lend(cx)
+    }
+
+    /// Returns an unused packet.
+    pub fn take_back(&mut self, packet: Packet) {
+        self.station.take_back(packet);
+    }
+
+    /// Processes a datagram or a frame from the device.
+    pub fn receive_packet(&mut self, packet: Packet, cx: &mut Cx<'_>) {
+        let datagram = match &mut self.segment {
+            Some(segment) => segment.receive(packet, &mut self.station.layers.pool, cx),
+            None => Some(packet),
+        };
+        if let Some(datagram) = datagram {
+            self.station.receive_packet(datagram, cx);
+            self.relay.receive(&mut self.station.layers, cx);
+        }
+    }
+
+    /// Processes bytes from the line.
+    pub fn receive_bytes(&mut self, bytes: &[u8], cx: &mut Cx<'_>) {
+        // A guest that was not ready, or that has ended its session, is there now.
+        self.open_line(cx);
+        self.station.receive(bytes, cx);
+        while self.station.has_input() {
+            self.station.step(Step::Network, &mut self.relay, cx);
+            self.relay.receive(&mut self.station.layers, cx);
+        }
+    }
+
+    /// Processes the consequences of received datagrams and of calls of the driver. Call before
+    /// [`Self::event`] and [`Self::transmit_to`].
+    pub fn run(&mut self, cx: &mut Cx<'_>) {
+        if self.station.has_events() {
+            self.station.step(Step::User, &mut self.relay, cx);
+        }
+    }
+
+    /// Passes all pending output to a device, as [`Station::transmit_to`] does.
+    pub fn transmit_to(
+        &mut self,
+        device: &mut dyn FnMut(Frame<'_>, &mut Cx<'_>) -> bool,
+        cx: &mut Cx<'_>,
+    ) {
+        let Some(segment) = &mut self.segment else {
+            return self.station.transmit_to(device, cx);
+        };
+        while let Some(frame) = segment.transmit(&mut self.station.layers.pool, cx) {
+            // Without an answer, the guest asks again.
+            device(Frame { packet: &frame, tail: [&[], &[]] }, cx);
+            self.station.take_back(frame);
+        }
+        self.station.transmit_frames_to(&mut |packet| segment.frame(packet), device, cx);
+    }
+
+    /// Appends at most `limit` bytes of output for the line to `wire`, and returns their number.
+    pub fn transmit_into(&mut self, wire: &mut Vec<u8>, limit: usize, cx: &mut Cx<'_>) -> usize {
+        self.scheduler.run(&mut self.station, &mut self.relay, cx);
+        self.station.transmit_into(wire, limit, cx)
+    }
+
+    /// Returns whether output may be pending for the line.
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        self.station.link().has_output() || self.station.has_output()
+    }
+
+    /// Returns the link of the guest.
+    #[must_use]
+    pub fn link(&self) -> &Link {
+        self.station.link()
+    }
+
+    /// Returns the segment of the guest, if its medium carries frames.
+    #[must_use]
+    pub fn segment(&self) -> Option<&Segment> {
+        self.segment.as_ref()
+    }
+
+    /// Returns the segment of the guest for modification, if its medium carries frames.
+    pub fn segment_mut(&mut self) -> Option<&mut Segment> {
+        self.segment.as_mut()
+    }
+
+    /// Returns when [`Self::timeout`] has to be called.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        let relay = &self.relay;
+        let segment = self.segment.as_ref().and_then(Segment::deadline);
+        let station = self.station.deadline();
+        let dns = relay.dns.deadline();
+        let deadlines = [station, segment, relay.udp.deadline(), relay.echo.deadline(), dns];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// Processes the timers that are due.
+    pub fn timeout(&mut self, cx: &mut Cx<'_>) {
+        if self.station.deadline().is_some_and(|deadline| deadline <= cx.now) {
+            self.station.step(Step::Timer, &mut self.relay, cx);
+        }
+        if let Some(segment) = &mut self.segment {
+            segment.timeout(cx);
+        }
+        self.relay.udp.timeout(cx.now);
+        self.relay.echo.timeout(cx.now);
+        if self.relay.dns.deadline().is_some_and(|deadline| deadline <= cx.now) {
+            self.relay.dns.timeout(cx);
+            self.relay.send_dns_replies(&mut self.station.layers, cx);
+        }
+    }
+
+    /// Returns the next event for the driver.
+    pub fn event(&mut self) -> Option<Event> {
+        let Relay { tcp, udp, echo, dns, .. } = &mut self.relay;
+        let event = tcp.event().map(Event::Tcp);
+        let event = event.or_else(|| udp.event().map(Event::Udp));
+        let event = event.or_else(|| echo.event().map(Event::Echo));
+        event.or_else(|| dns.event().map(Event::Dns))
+    }
+
+    /// Returns the TCP flows.
+    #[must_use]
+    pub fn tcp(&self) -> &tcp_flows::Flows {
+        &self.relay.tcp
+    }
+
+    /// Returns the UDP flows.
+    #[must_use]
+    pub fn udp(&self) -> &udp_flows::Flows {
+        &self.relay.udp
+    }
+
+    /// Returns the UDP flows for modification.
+    pub fn udp_mut(&mut self) -> &mut udp_flows::Flows {
+        &mut self.relay.udp
+    }
+
+    /// Returns the DNS forwarder.
+    #[must_use]
+    pub fn dns(&self) -> &dns::Forwarder {
+        &self.relay.dns
+    }
+
+    /// Calls `change` with the DNS forwarder, and sends its responses to the guest.
+    pub fn change_dns(
+        &mut self,
+        change: impl FnOnce(&mut dns::Forwarder, &mut Cx<'_>),
+        cx: &mut Cx<'_>,
+    ) {
+        change(&mut self.relay.dns, cx);
+        self.relay.send_dns_replies(&mut self.station.layers, cx);
+    }
+
+    /// Returns the echo flows.
+    #[must_use]
+    pub fn echo(&self) -> &echo_flows::Flows {
+        &self.relay.echo
+    }
+
+    /// Returns the states of the TCP flows.
+    pub fn tcp_statuses(&self) -> impl Iterator<Item = (Key, tcp_flows::Status)> + '_ {
+        self.relay.tcp.statuses(&self.station.layers.tcp)
+    }
+
+    /// Opens a TCP flow to the guest; see [`tcp_flows::Flows::accept`].
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`tcp_flows::Flows::accept`].
+    pub fn accept(
+        &mut self,
+        source: SocketAddr,
+        guest: SocketAddr,
+        cx: &mut Cx<'_>,
+    ) -> Result<Key, OpenError> {
+        self.relay.tcp.accept(&mut self.station.layers.tcp, source, guest, cx)
+    }
+
+    /// Reports that the socket of a TCP flow is connected.
+    pub fn connected(&mut self, flow: Key, cx: &mut Cx<'_>) {
+        self.relay.tcp.connected(&mut self.station.layers.tcp, flow, cx);
+    }
+
+    /// Reports that the socket of a TCP flow could not be connected.
+    pub fn connect_failed(&mut self, flow: Key, cx: &mut Cx<'_>) {
+        self.relay.tcp.connect_failed(&mut self.station.layers.tcp, flow, cx);
+    }
+
+    /// Returns the next data of the guest for the socket of a TCP flow.
+    #[must_use]
+    pub fn to_host(&self, flow: Key) -> &[u8] {
+        self.relay.tcp.to_host(&self.station.layers.tcp, flow)
+    }
+
+    /// Removes data that the socket of a TCP flow has accepted.
+    pub fn accepted(&mut self, flow: Key, count: usize) {
+        self.relay.tcp.accepted(&mut self.station.layers.tcp, flow, count);
+    }
+
+    /// Returns whether the socket of a TCP flow must be shut down for writing now.
+    #[must_use]
+    pub fn must_shut_down(&self, flow: Key) -> bool {
+        self.relay.tcp.must_shut_down(&self.station.layers.tcp, flow)
+    }
+
+    /// Reports that the socket of a TCP flow is shut down for writing.
+    pub fn shut_down(&mut self, flow: Key) {
+        self.relay.tcp.shut_down(&mut self.station.layers.tcp, flow);
+    }
+
+    /// Returns the number of bytes that [`Self::to_guest`] accepts now.
+    #[must_use]
+    pub fn space(&self, flow: Key) -> usize {
+        self.relay.tcp.space(&self.station.layers.tcp, flow)
+    }
+
+    /// Queues data from the socket of a TCP flow for the guest, and returns the number of accepted
+    /// bytes.
+    pub fn to_guest(&mut self, flow: Key, data: &[u8]) -> usize {
+        self.relay.tcp.to_guest(&mut self.station.layers.tcp, flow, data)
+    }
+
+    /// Reports that the remote host of a TCP flow has finished.
+    pub fn host_finished(&mut self, flow: Key) {
+        self.relay.tcp.host_finished(&mut self.station.layers.tcp, flow);
+    }
+
+    /// Reports that the socket of a TCP flow has failed.
+    pub fn host_reset(&mut self, flow: Key, cx: &mut Cx<'_>) {
+        self.relay.tcp.host_reset(&mut self.station.layers.tcp, flow, cx);
+    }
+
+    /// Sends datagrams of `size` bytes that the socket of a UDP flow has received from `source` to
+    /// the guest. Returns false if the guest's queue is full, and the datagrams are dropped.
+    pub fn datagrams_to_guest(
+        &mut self,
+        flow: Key,
+        source: SocketAddr,
+        (data, size): (&[u8], u16),
+        cx: &mut Cx<'_>,
+    ) -> bool {
+        let Some(ends) = self.relay.udp.from_host(flow, source, data.len()) else { return true };
+        let sent = self.station.layers.send_between(ends, data, size, cx);
+        !sent.is_pending()
+    }
+
+    /// Sends a reply that the socket of an echo flow has received from `source` to the guest.
+    pub fn echo_to_guest(&mut self, flow: Key, source: IpAddr, message: &[u8], cx: &mut Cx<'_>) {
+        let Some(reply) = self.relay.echo.from_host(flow, source, message) else { return };
+        let is_v4 = reply.destination.is_ipv4();
+        let protocol = if is_v4 { Protocol::Icmp } else { Protocol::ICMPV6 };
+        let header = internet::Header {
+            source: reply.source,
+            ..internet::Header::to(reply.destination, protocol)
+        };
+        let layers = &mut self.station.layers;
+        let Some(mut packet) = layers.pool.take(cx.meter) else { return };
+        echo_flows::write_reply(&reply, &mut packet);
+        layers.send_packet(packet, header, cx);
+    }
+
+    /// Returns the number of packet buffers in use.
+    #[must_use]
+    pub fn packets_in_use(&self) -> usize {
+        self.station.packets_in_use()
+    }
+}
+
+impl Relay {
+    /// Processes received datagrams of other protocols than TCP.
+    fn receive(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
+        while let Some(datagram) = layers.receive_raw() {
+            match datagram.header.protocol {
+                Protocol::Udp => {
+                    let Layers { udp, pool, .. } = &mut *layers;
+                    let Some(relayed) = udp.parse_relayed(datagram, pool, cx) else { continue };
+                    self.receive_datagram(&relayed, cx);
+                    layers.pool.put(relayed.packet);
+                }
+                Protocol::Icmp | Protocol::ICMPV6 => {
+                    self.echo.receive(&datagram, &mut self.policy, cx);
+                    layers.pool.put(datagram.packet);
+                }
+                Protocol::Tcp | Protocol::Other(_) => layers.pool.put(datagram.packet),
+            }
+        }
+        self.send_dns_replies(layers, cx);
+    }
+
+    fn receive_datagram(&mut self, relayed: &Relayed, cx: &mut Cx<'_>) {
+        let Relayed { source, destination, packet } = relayed;
+        let is_dns = destination.port() == DOMAIN_PORT;
+        if is_dns && self.dns_addresses.contains(&destination.ip()) {
+            let size = usize::from(packet.offload.segment_size).max(1);
+            let size = if packet.offload.segment_size == 0 { packet.len().max(1) } else { size };
+            for query in packet.data().chunks(size) {
+                self.dns.receive_query(*source, *destination, query, cx);
+            }
+        } else {
+            self.udp.receive(relayed, &mut self.policy, cx);
+        }
+    }
+
+    fn send_dns_replies(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
+        while let Some(reply) = self.dns.transmit() {
+            let ends = (reply.source, reply.destination);
+            // The guest repeats a query whose response is lost.
+            _ = layers.send_between(ends, &reply.payload, 0, cx);
+        }
+    }
+}
+
+impl Application for Relay {
+    fn wants_to_run(&self) -> bool {
+        false
+    }
+
+    fn run(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
+        self.receive(layers, cx);
+        self.tcp.run(&mut layers.tcp, &mut self.policy, cx);
+    }
+}
+
+fn prefix_len(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
+}

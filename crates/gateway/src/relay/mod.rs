@@ -1,0 +1,9 @@
+//! Flows between a guest and the hosts that it reaches.
+//!
+//! [`tcp_flows`] relays byte streams, [`udp_flows`] datagrams, and [`echo_flows`] echo requests.
+
+pub mod echo_flows;
+pub mod tcp_flows;
+pub mod udp_flows;
+
+pub use crate::slab::Key;

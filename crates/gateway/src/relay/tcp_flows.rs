@@ -1,0 +1,488 @@
+//! Relayed TCP connections.
+//!
+//! # Theory of operation
+//!
+//! A flow is a TCP connection of the guest and a socket of the host. The flow copies data in both
+//! directions and keeps their ends apart: when one side has finished, the flow finishes towards the
+//! other side after the last byte. A reset of one side becomes a reset of the other.
+//!
+//! An outgoing flow begins with a SYN of the guest, which is not answered yet
+//! ([`net::transport::tcp::DeferredOpen`]). The driver connects a socket. If this succeeds, the SYN
+//! is answered; if the remote host refuses the connection, the guest's SYN is refused too. An
+//! incoming flow begins with a connection that the driver has accepted for a forwarded port. The
+//! guest's answer decides whether the driver resets it.
+//!
+//! Data stays in the receive buffer of one side until the other side accepts it. The buffer of the
+//! guest's connection is therefore the only queue, and its window stops the guest.
+
+use super::Key;
+use crate::policy::Policy;
+use crate::rate::Rate;
+use crate::slab::Slab;
+use net::Cx;
+use net::time::Duration;
+use net::transport::tcp::{
+    self, Acknowledgment, CloseReason, ConnectionId, DeferredOpen, KeepAlive, OpenError, Profile,
+    ReceiveWindow, SendLimit, Tcp,
+};
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+
+/// Initial size of the buffer of a flow in each direction, in bytes. Memory is used only for data
+/// that waits.
+const BUFFER_START: usize = 1 << 18;
+/// Maximum size of the buffer of a flow in each direction, in bytes.
+const BUFFER_LIMIT: usize = 4 << 20;
+/// Time after which an idle connection of the guest is probed. A guest that has vanished then loses
+/// its flows after a few minutes instead of never.
+const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(600);
+
+/// A task of the driver for a TCP flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Connect a socket to `remote`, and report the result.
+    Connect {
+        /// The flow.
+        flow: Key,
+        /// The remote end as the host reaches it.
+        remote: SocketAddr,
+    },
+    /// The guest has accepted an incoming flow, or data, space or an end of the flow is new: copy as
+    /// much as possible in both directions.
+    Progress {
+        /// The flow.
+        flow: Key,
+    },
+    /// The flow has ended, and its key is invalid: close its socket.
+    End {
+        /// The flow.
+        flow: Key,
+        /// Whether the socket must be reset.
+        is_reset: bool,
+    },
+}
+
+/// Limits for one guest.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Maximum number of flows.
+    pub flows: usize,
+    /// Maximum number of new flows per second, averaged over a few seconds.
+    pub new_per_s: u32,
+}
+
+impl Default for Limits {
+    /// Returns limits for a container or a virtual machine.
+    fn default() -> Self {
+        Self { flows: 16_384, new_per_s: 10_000 }
+    }
+}
+
+/// Numbers of flows and bytes since the guest was added.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Flows that the guest has opened.
+    pub outgoing: u64,
+    /// Flows to forwarded ports.
+    pub incoming: u64,
+    /// Outgoing flows that the remote host refused or that could not reach it.
+    pub failed: u64,
+    /// Opens refused because the policy does not permit the destination.
+    pub denied: u64,
+    /// Opens refused because the limit of flows was reached.
+    pub over_limit: u64,
+    /// Opens refused because the limit of new flows per second was reached.
+    pub over_rate: u64,
+    /// Bytes from the guest.
+    pub bytes_to_host: u64,
+    /// Bytes to the guest.
+    pub bytes_to_guest: u64,
+}
+
+/// The state of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The driver connects to the remote host.
+    Connecting,
+    /// The SYN of an incoming flow waits for the guest's answer.
+    Opening,
+    /// Data flows.
+    Open,
+}
+
+/// The limit of the rate of a flow now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Neither side has data waiting: the application.
+    Application,
+    /// The host's socket does not accept the guest's data: the remote host or the path to it.
+    RemoteHost,
+    /// The guest does not accept the remote host's data: the guest or its link.
+    Guest,
+    /// The connection is not established yet.
+    Opening,
+}
+
+#[derive(Debug)]
+struct Flow {
+    /// The end of the guest.
+    guest: SocketAddr,
+    /// The other end as the guest sees it.
+    remote: SocketAddr,
+    phase: Phase,
+    /// The SYN of an outgoing flow until it is answered.
+    open: Option<DeferredOpen>,
+    connection: Option<ConnectionId>,
+    /// Whether the guest has sent its FIN.
+    has_guest_finished: bool,
+    /// Whether the socket of the host is shut down for writing.
+    is_shut_down: bool,
+    /// Whether the remote host has finished.
+    has_host_finished: bool,
+    /// Whether [`Event::Progress`] is queued.
+    is_queued: bool,
+    bytes_to_host: u64,
+    bytes_to_guest: u64,
+}
+
+/// A flow as the meters show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The end of the guest.
+    pub guest: SocketAddr,
+    /// The other end as the guest sees it.
+    pub remote: SocketAddr,
+    /// The state.
+    pub phase: Phase,
+    /// The limit of the rate now.
+    pub limit: Limit,
+    /// Bytes from the guest.
+    pub bytes_to_host: u64,
+    /// Bytes to the guest.
+    pub bytes_to_guest: u64,
+}
+
+/// All TCP flows of one guest.
+#[derive(Debug)]
+pub struct Flows {
+    flows: Slab<Flow>,
+    by_connection: HashMap<ConnectionId, Key>,
+    /// The flows whose SYN is not answered yet, by guest and remote end.
+    opening: HashMap<(SocketAddr, SocketAddr), Key>,
+    events: VecDeque<Event>,
+    new_flows: Rate,
+    counters: Counters,
+    profile: Profile,
+}
+
+impl Flows {
+    /// Returns a table without flows.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            flows: Slab::new(limits.flows),
+            by_connection: HashMap::new(),
+            opening: HashMap::new(),
+            events: VecDeque::new(),
+            new_flows: Rate::new(limits.new_per_s),
+            counters: Counters::default(),
+            profile: profile(),
+        }
+    }
+
+    /// Returns the counters.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Returns the number of flows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// Returns whether there is no flow.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the next event.
+    pub fn event(&mut self) -> Option<Event> {
+        let event = self.events.pop_front()?;
+        if let Event::Progress { flow } = event
+            && let Some(flow) = self.flows.get_mut(flow)
+        {
+            flow.is_queued = false;
+        }
+        Some(event)
+    }
+
+    /// Processes the SYNs and the events of the guest's connections. `resolve` returns the address
+    /// at which the host reaches a destination of the guest.
+    pub fn run(&mut self, tcp: &mut Tcp, policy: &mut Policy, cx: &mut Cx<'_>) {
+        while let Some(open) = tcp.deferred_open() {
+            self.open(tcp, &open, policy, cx);
+        }
+        while let Some((id, event)) = tcp.event() {
+            self.process(tcp, id, event);
+        }
+    }
+
+    fn open(&mut self, tcp: &mut Tcp, open: &DeferredOpen, policy: &mut Policy, cx: &mut Cx<'_>) {
+        let guest = open.remote();
+        let remote = open.local();
+        // A retransmission of a SYN that is being processed.
+        if self.opening.contains_key(&(guest, remote)) {
+            return;
+        }
+        let Ok(address) = policy.permit(remote.ip()) else {
+            self.counters.denied += 1;
+            return tcp.refuse_deferred(open, cx);
+        };
+        if self.flows.is_full() {
+            self.counters.over_limit += 1;
+            return tcp.refuse_deferred(open, cx);
+        }
+        if !self.new_flows.allows(cx.now) {
+            // The SYN is dropped and not refused: the guest's retransmission is paced.
+            self.counters.over_rate += 1;
+            return;
+        }
+        let flow = Flow { open: Some(*open), ..Flow::new(guest, remote, Phase::Connecting) };
+        let Some(key) = self.flows.insert(flow) else { return };
+        self.opening.insert((guest, remote), key);
+        self.counters.outgoing += 1;
+        let remote = SocketAddr::new(address, remote.port());
+        self.events.push_back(Event::Connect { flow: key, remote });
+    }
+
+    /// Opens a flow to the guest for a connection that the driver has accepted. `source` is the end
+    /// that the guest sees.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a limit is reached, or if there already is a connection between these
+    /// ends.
+    pub fn accept(
+        &mut self,
+        tcp: &mut Tcp,
+        source: SocketAddr,
+        guest: SocketAddr,
+        cx: &mut Cx<'_>,
+    ) -> Result<Key, OpenError> {
+        if self.flows.is_full() {
+            self.counters.over_limit += 1;
+            return Err(OpenError::TooMany);
+        }
+        let connection = match tcp.open_at(source, guest, self.profile, cx) {
+            Err(OpenError::NoPort) => tcp.open(source.ip(), guest, self.profile, cx)?,
+            opened => opened?,
+        };
+        let flow =
+            Flow { connection: Some(connection), ..Flow::new(guest, source, Phase::Opening) };
+        let key = self.flows.insert(flow).ok_or(OpenError::TooMany)?;
+        self.by_connection.insert(connection, key);
+        self.counters.incoming += 1;
+        Ok(key)
+    }
+
+    fn process(&mut self, tcp: &mut Tcp, id: ConnectionId, event: tcp::Event) {
+        let Some(&key) = self.by_connection.get(&id) else { return };
+        let Some(flow) = self.flows.get_mut(key) else { return };
+        match event {
+            tcp::Event::Established => flow.phase = Phase::Open,
+            tcp::Event::PeerClosed => flow.has_guest_finished = true,
+            tcp::Event::Closed => {
+                let reason = tcp.status(id).ok().and_then(|status| status.close_reason);
+                let is_reset = reason != Some(CloseReason::Closed);
+                return self.end(tcp, key, is_reset);
+            }
+            tcp::Event::Readable | tcp::Event::Writable => {}
+            tcp::Event::Urgent | tcp::Event::Unresponsive => return,
+        }
+        self.queue_progress(key);
+    }
+
+    fn queue_progress(&mut self, key: Key) {
+        if let Some(flow) = self.flows.get_mut(key)
+            && !flow.is_queued
+        {
+            flow.is_queued = true;
+            self.events.push_back(Event::Progress { flow: key });
+        }
+    }
+
+    /// Removes a flow and reports its end.
+    fn end(&mut self, tcp: &mut Tcp, key: Key, is_reset: bool) {
+        if self.remove(tcp, key).is_some() {
+            self.events.push_back(Event::End { flow: key, is_reset });
+        }
+    }
+
+    fn remove(&mut self, tcp: &mut Tcp, key: Key) -> Option<Flow> {
+        let flow = self.flows.remove(key)?;
+        self.opening.remove(&(flow.guest, flow.remote));
+        if let Some(id) = flow.connection {
+            self.by_connection.remove(&id);
+            tcp.release(id);
+        }
+        Some(flow)
+    }
+
+    /// Reports that the socket of an outgoing flow is connected.
+    pub fn connected(&mut self, tcp: &mut Tcp, key: Key, cx: &mut Cx<'_>) {
+        let Some(flow) = self.flows.get_mut(key) else { return };
+        let Some(open) = flow.open.take() else { return };
+        self.opening.remove(&(flow.guest, flow.remote));
+        match tcp.accept_deferred(&open, self.profile, cx) {
+            Ok(id) => {
+                flow.connection = Some(id);
+                self.by_connection.insert(id, key);
+            }
+            Err(_) => {
+                self.counters.over_limit += 1;
+                tcp.refuse_deferred(&open, cx);
+                self.end(tcp, key, true);
+            }
+        }
+    }
+
+    /// Reports that the socket of an outgoing flow could not be connected. The key becomes invalid,
+    /// and the driver has closed the socket.
+    pub fn connect_failed(&mut self, tcp: &mut Tcp, key: Key, cx: &mut Cx<'_>) {
+        let Some(flow) = self.remove(tcp, key) else { return };
+        self.counters.failed += 1;
+        if let Some(open) = flow.open {
+            tcp.refuse_deferred(&open, cx);
+        }
+    }
+
+    /// Returns the next data from the guest; empty if no data waits.
+    #[must_use]
+    pub fn to_host<'a>(&self, tcp: &'a Tcp, key: Key) -> &'a [u8] {
+        let connection = self.flows.get(key).and_then(|flow| flow.connection);
+        connection.and_then(|id| tcp.received(id).ok()).unwrap_or_default()
+    }
+
+    /// Removes `count` bytes of [`Self::to_host`] that the socket has accepted.
+    pub fn accepted(&mut self, tcp: &mut Tcp, key: Key, count: usize) {
+        let Some(flow) = self.flows.get_mut(key) else { return };
+        let Some(id) = flow.connection else { return };
+        flow.bytes_to_host += count as u64;
+        self.counters.bytes_to_host += count as u64;
+        // The connection exists as long as its flow.
+        _ = tcp.consume(id, count);
+    }
+
+    /// Returns whether the guest has finished, the socket has accepted all data, and the socket is
+    /// not shut down for writing yet.
+    #[must_use]
+    pub fn must_shut_down(&self, tcp: &Tcp, key: Key) -> bool {
+        let Some(flow) = self.flows.get(key) else { return false };
+        flow.has_guest_finished && !flow.is_shut_down && self.to_host(tcp, key).is_empty()
+    }
+
+    /// Reports that the socket is shut down for writing.
+    pub fn shut_down(&mut self, tcp: &mut Tcp, key: Key) {
+        if let Some(flow) = self.flows.get_mut(key) {
+            flow.is_shut_down = true;
+            self.end_if_finished(tcp, key);
+        }
+    }
+
+    /// Returns the number of bytes that [`Self::to_guest`] accepts now.
+    #[must_use]
+    pub fn space(&self, tcp: &Tcp, key: Key) -> usize {
+        let open = self.flows.get(key).filter(|flow| !flow.has_host_finished);
+        open.and_then(|flow| flow.connection).map_or(0, |id| tcp.send_space(id))
+    }
+
+    /// Queues data of the remote host for the guest, and returns the number of accepted bytes.
+    pub fn to_guest(&mut self, tcp: &mut Tcp, key: Key, data: &[u8]) -> usize {
+        let Some(flow) = self.flows.get_mut(key) else { return 0 };
+        let Some(id) = flow.connection else { return 0 };
+        let count = tcp.send(id, data).unwrap_or(0);
+        flow.bytes_to_guest += count as u64;
+        self.counters.bytes_to_guest += count as u64;
+        count
+    }
+
+    /// Reports that the remote host has finished: the guest receives a FIN after the queued data.
+    pub fn host_finished(&mut self, tcp: &mut Tcp, key: Key) {
+        let Some(flow) = self.flows.get_mut(key) else { return };
+        flow.has_host_finished = true;
+        if let Some(id) = flow.connection {
+            // The connection exists as long as its flow.
+            _ = tcp.close(id);
+        }
+        self.end_if_finished(tcp, key);
+    }
+
+    /// Reports that the socket has failed: the guest receives a reset. The key becomes invalid, and
+    /// the driver has closed the socket.
+    pub fn host_reset(&mut self, tcp: &mut Tcp, key: Key, cx: &mut Cx<'_>) {
+        if let Some(id) = self.flows.get(key).and_then(|flow| flow.connection) {
+            // A connection that is already gone needs no reset.
+            _ = tcp.abort(id, cx);
+        }
+        self.remove(tcp, key);
+    }
+
+    /// Ends a flow of which both directions have finished. TCP delivers the rest of the data.
+    fn end_if_finished(&mut self, tcp: &mut Tcp, key: Key) {
+        let is_over = |flow: &Flow| flow.has_host_finished && flow.is_shut_down;
+        if self.flows.get(key).is_some_and(is_over) {
+            self.end(tcp, key, false);
+        }
+    }
+
+    /// Returns all flows.
+    pub fn statuses<'a>(&'a self, tcp: &'a Tcp) -> impl Iterator<Item = (Key, Status)> + 'a {
+        self.flows.iter().map(|(key, flow)| (key, self.status(tcp, key, flow)))
+    }
+
+    fn status(&self, tcp: &Tcp, key: Key, flow: &Flow) -> Status {
+        let limit = match flow.connection {
+            _ if flow.phase != Phase::Open => Limit::Opening,
+            None => Limit::Opening,
+            Some(_) if !self.to_host(tcp, key).is_empty() => Limit::RemoteHost,
+            Some(id) if tcp.send_space(id) == 0 && !flow.has_host_finished => Limit::Guest,
+            Some(_) => Limit::Application,
+        };
+        let Flow { guest, remote, phase, bytes_to_host, bytes_to_guest, .. } = *flow;
+        Status { guest, remote, phase, limit, bytes_to_host, bytes_to_guest }
+    }
+}
+
+impl Flow {
+    fn new(guest: SocketAddr, remote: SocketAddr, phase: Phase) -> Self {
+        Self {
+            guest,
+            remote,
+            phase,
+            open: None,
+            connection: None,
+            has_guest_finished: false,
+            is_shut_down: false,
+            has_host_finished: false,
+            is_queued: false,
+            bytes_to_host: 0,
+            bytes_to_guest: 0,
+        }
+    }
+}
+
+/// The policies of the guest's connections. Nagle's algorithm is off, because the sender has already
+/// applied it. Acknowledgments are delayed, so that they share a segment with an answer.
+fn profile() -> Profile {
+    Profile {
+        receive_window: ReceiveWindow::Tuned { start: BUFFER_START, limit: BUFFER_LIMIT },
+        send_limit: SendLimit::Tuned { start: BUFFER_START, limit: BUFFER_LIMIT },
+        acknowledgment: Acknowledgment::Delayed(Duration::from_millis(40)),
+        nagle: false,
+        keep_alive: Some(KeepAlive { idle: KEEP_ALIVE_AFTER, ..KeepAlive::default() }),
+        ..Profile::BULK
+    }
+}

@@ -1,0 +1,436 @@
+//! Relayed UDP datagrams (RFC 4787).
+//!
+//! # Theory of operation
+//!
+//! Each port of the guest has one socket of the host, whatever the destination (endpoint-independent
+//! mapping, REQ-1). The flow accepts datagrams only from remote ends to which the guest has sent
+//! (address and port-dependent filtering, REQ-8): another host cannot use the mapping of a guest
+//! (row 105 of the attack table). A flow ends when the guest has sent nothing for five minutes
+//! (REQ-5), or for ten seconds if all its datagrams went to port 53. Datagrams of remote hosts do
+//! not extend its life (REQ-6).
+//!
+//! A flow to a forwarded port belongs to the socket of the forward and to one client. The guest sees
+//! the client's address.
+//!
+//! Consecutive datagrams of one size to one destination are gathered into a super-datagram, which
+//! the host's kernel splits again.
+
+use super::Key;
+use crate::policy::Policy;
+use crate::rate::Rate;
+use crate::slab::Slab;
+use net::time::Duration;
+use net::transport::udp::Relayed;
+use net::{Cx, Instant};
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+
+/// Time after the last datagram of the guest after which a flow ends (RFC 4787 REQ-5).
+const LIFETIME: Duration = Duration::from_secs(300);
+/// The same for a flow that was only used for name lookups.
+const LOOKUP_LIFETIME: Duration = Duration::from_secs(10);
+const DOMAIN_PORT: u16 = 53;
+/// Maximum number of remote ends of a flow; the oldest is replaced.
+const PEERS_MAX: usize = 256;
+/// Maximum number of datagrams in a super-datagram, a limit of Linux.
+const SEGMENTS_MAX: usize = 64;
+/// Maximum number of bytes in a super-datagram.
+const SUPER_DATAGRAM_MAX: usize = 65_507;
+/// Maximum number of bytes that wait for the socket of a flow.
+const QUEUE_BYTES_MAX: usize = 1 << 20;
+
+/// A task of the driver for a UDP flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Open a socket that is not connected.
+    Bind {
+        /// The flow.
+        flow: Key,
+        /// Whether the remote ends of the flow have IPv4 addresses.
+        is_v4: bool,
+    },
+    /// Datagrams wait in [`Flows::to_host`].
+    Progress {
+        /// The flow.
+        flow: Key,
+    },
+    /// The flow has ended, and its key is invalid: close its socket.
+    End {
+        /// The flow.
+        flow: Key,
+    },
+}
+
+/// Limits for one guest.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Maximum number of flows.
+    pub flows: usize,
+    /// Maximum number of new flows per second.
+    pub new_per_s: u32,
+}
+
+impl Default for Limits {
+    /// Returns limits for a container or a virtual machine.
+    fn default() -> Self {
+        Self { flows: 4096, new_per_s: 2000 }
+    }
+}
+
+/// Numbers of flows and datagrams since the guest was added.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Flows that the guest has opened.
+    pub outgoing: u64,
+    /// Flows to forwarded ports.
+    pub incoming: u64,
+    /// Datagrams refused because the policy does not permit the destination.
+    pub denied: u64,
+    /// Datagrams dropped because the limit of flows was reached.
+    pub over_limit: u64,
+    /// Datagrams dropped because the limit of new flows per second was reached.
+    pub over_rate: u64,
+    /// Super-datagrams dropped because the queue of the flow was full.
+    pub queue_full: u64,
+    /// Datagrams dropped because the guest has not sent to their source.
+    pub filtered: u64,
+    /// Bytes of data from the guest.
+    pub bytes_to_host: u64,
+    /// Bytes of data to the guest.
+    pub bytes_to_guest: u64,
+}
+
+/// Datagrams of one size for one destination.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// The destination as the host reaches it.
+    pub destination: SocketAddr,
+    /// The data.
+    pub data: Vec<u8>,
+    /// Bytes of each datagram; the last one may be shorter.
+    pub size: u16,
+}
+
+/// The remote end of a flow.
+#[derive(Clone, Copy, Debug)]
+struct Peer {
+    /// The end as the host reaches it.
+    host: SocketAddr,
+    /// The end as the guest sees it.
+    guest: SocketAddr,
+}
+
+#[derive(Debug)]
+struct Flow {
+    guest: SocketAddr,
+    peers: VecDeque<Peer>,
+    /// The forward whose socket the flow uses.
+    forward: Option<u32>,
+    queue: VecDeque<Outgoing>,
+    queued_bytes: usize,
+    last_sent_at: Instant,
+    is_lookup: bool,
+    is_queued: bool,
+    bytes_to_host: u64,
+    bytes_to_guest: u64,
+}
+
+/// A flow as the meters show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The end of the guest.
+    pub guest: SocketAddr,
+    /// The last remote end, as the guest sees it.
+    pub remote: Option<SocketAddr>,
+    /// Bytes of data from the guest.
+    pub bytes_to_host: u64,
+    /// Bytes of data to the guest.
+    pub bytes_to_guest: u64,
+    /// Bytes that wait for the socket.
+    pub queued_bytes: usize,
+}
+
+/// All UDP flows of one guest.
+#[derive(Debug)]
+pub struct Flows {
+    flows: Slab<Flow>,
+    /// The flows that the guest has opened, by its end and the family of the remote ends.
+    by_guest: HashMap<(SocketAddr, bool), Key>,
+    /// The flows to forwarded ports, by guest and remote end as the guest sees them.
+    by_ends: HashMap<(SocketAddr, SocketAddr), Key>,
+    events: VecDeque<Event>,
+    /// The flows by the time at which they may end. An entry may be early.
+    expiries: VecDeque<(Instant, Key)>,
+    new_flows: Rate,
+    counters: Counters,
+}
+
+impl Flows {
+    /// Returns a table without flows.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            flows: Slab::new(limits.flows),
+            by_guest: HashMap::new(),
+            by_ends: HashMap::new(),
+            events: VecDeque::new(),
+            expiries: VecDeque::new(),
+            new_flows: Rate::new(limits.new_per_s),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Returns the counters.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Returns the number of flows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// Returns whether there is no flow.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the next event.
+    pub fn event(&mut self) -> Option<Event> {
+        let event = self.events.pop_front()?;
+        if let Event::Progress { flow } = event
+            && let Some(flow) = self.flows.get_mut(flow)
+        {
+            flow.is_queued = false;
+        }
+        Some(event)
+    }
+
+    /// Processes datagrams of the guest. Returns false if the policy refuses the destination.
+    pub fn receive(&mut self, relayed: &Relayed, policy: &mut Policy, cx: &Cx<'_>) -> bool {
+        let Relayed { source, destination, packet } = relayed;
+        let size = match packet.offload.segment_size {
+            0 => u16::try_from(packet.len()).unwrap_or(u16::MAX),
+            size => size,
+        };
+        if let Some(&key) = self.by_ends.get(&(*source, *destination)) {
+            let host = self.flows.get(key).and_then(|flow| flow.peers.front()).map(|p| p.host);
+            if let Some(host) = host {
+                self.queue(key, host, packet.data(), size, cx.now);
+            }
+            return true;
+        }
+        let Ok(address) = policy.permit(destination.ip()) else {
+            self.counters.denied += 1;
+            return false;
+        };
+        let host = SocketAddr::new(address, destination.port());
+        if let Some(key) = self.outgoing_flow(*source, host.is_ipv4(), cx.now) {
+            self.learn(key, Peer { host, guest: *destination });
+            self.queue(key, host, packet.data(), size, cx.now);
+        }
+        true
+    }
+
+    fn outgoing_flow(&mut self, guest: SocketAddr, is_v4: bool, now: Instant) -> Option<Key> {
+        if let Some(&key) = self.by_guest.get(&(guest, is_v4)) {
+            return Some(key);
+        }
+        if self.flows.is_full() {
+            self.counters.over_limit += 1;
+            return None;
+        }
+        if !self.new_flows.allows(now) {
+            self.counters.over_rate += 1;
+            return None;
+        }
+        let key = self.flows.insert(Flow::new(guest, None, now))?;
+        self.by_guest.insert((guest, is_v4), key);
+        self.expiries.push_back((now + LOOKUP_LIFETIME, key));
+        self.counters.outgoing += 1;
+        self.events.push_back(Event::Bind { flow: key, is_v4 });
+        Some(key)
+    }
+
+    fn learn(&mut self, key: Key, peer: Peer) {
+        let Some(flow) = self.flows.get_mut(key) else { return };
+        flow.is_lookup &= peer.host.port() == DOMAIN_PORT;
+        if flow.peers.front().is_some_and(|known| known.host == peer.host) {
+            return;
+        }
+        match flow.peers.iter().position(|known| known.host == peer.host) {
+            Some(index) => flow.peers.swap(0, index),
+            None => {
+                flow.peers.truncate(PEERS_MAX - 1);
+                flow.peers.push_front(peer);
+            }
+        }
+    }
+
+    fn queue(&mut self, key: Key, host: SocketAddr, data: &[u8], size: u16, now: Instant) {
+        let Some(flow) = self.flows.get_mut(key) else { return };
+        flow.last_sent_at = now;
+        if flow.queued_bytes + data.len() > QUEUE_BYTES_MAX {
+            self.counters.queue_full += 1;
+            return;
+        }
+        flow.queued_bytes += data.len();
+        flow.bytes_to_host += data.len() as u64;
+        self.counters.bytes_to_host += data.len() as u64;
+        match flow.queue.back_mut() {
+            Some(last) if last.can_gather(host, data.len(), size) => last.data.extend(data),
+            _ => {
+                let data = data.to_vec();
+                flow.queue.push_back(Outgoing { destination: host, data, size });
+            }
+        }
+        if !flow.is_queued {
+            flow.is_queued = true;
+            self.events.push_back(Event::Progress { flow: key });
+        }
+    }
+
+    /// Returns the next datagrams for the socket of a flow.
+    #[must_use]
+    pub fn to_host(&self, key: Key) -> Option<&Outgoing> {
+        self.flows.get(key)?.queue.front()
+    }
+
+    /// Removes the datagrams of [`Self::to_host`], which the socket has accepted or rejected.
+    pub fn sent(&mut self, key: Key) {
+        let Some(flow) = self.flows.get_mut(key) else { return };
+        if let Some(sent) = flow.queue.pop_front() {
+            flow.queued_bytes -= sent.data.len();
+        }
+    }
+
+    /// Returns the forward whose socket a flow uses; `None` if the flow has a socket of its own.
+    #[must_use]
+    pub fn forward(&self, key: Key) -> Option<u32> {
+        self.flows.get(key)?.forward
+    }
+
+    /// Returns the ends of datagrams that the socket of a flow has received from `source`: the
+    /// source as the guest sees it, and the guest. Returns `None` if the guest has not sent to
+    /// `source`, and counts `bytes` otherwise.
+    pub fn from_host(
+        &mut self,
+        key: Key,
+        source: SocketAddr,
+        bytes: usize,
+    ) -> Option<(SocketAddr, SocketAddr)> {
+        let flow = self.flows.get_mut(key)?;
+        let Some(peer) = flow.peers.iter().find(|peer| peer.host == source) else {
+            self.counters.filtered += 1;
+            return None;
+        };
+        flow.bytes_to_guest += bytes as u64;
+        self.counters.bytes_to_guest += bytes as u64;
+        Some((peer.guest, flow.guest))
+    }
+
+    /// Returns the flow for datagrams that arrived from `client` at the socket of a forward. The
+    /// guest sees `source` as their source.
+    pub fn forwarded(
+        &mut self,
+        forward: u32,
+        (client, source): (SocketAddr, SocketAddr),
+        guest: SocketAddr,
+        now: Instant,
+    ) -> Option<Key> {
+        if let Some(&key) = self.by_ends.get(&(guest, source)) {
+            return Some(key);
+        }
+        if self.flows.is_full() {
+            self.counters.over_limit += 1;
+            return None;
+        }
+        if !self.new_flows.allows(now) {
+            self.counters.over_rate += 1;
+            return None;
+        }
+        let mut flow = Flow::new(guest, Some(forward), now);
+        flow.peers.push_front(Peer { host: client, guest: source });
+        flow.is_lookup = false;
+        let key = self.flows.insert(flow)?;
+        self.by_ends.insert((guest, source), key);
+        self.expiries.push_back((now + LOOKUP_LIFETIME, key));
+        self.counters.incoming += 1;
+        Some(key)
+    }
+
+    /// Returns when [`Self::timeout`] has to be called.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.expiries.front().map(|(at, _)| *at)
+    }
+
+    /// Ends the flows whose lifetime has expired.
+    pub fn timeout(&mut self, now: Instant) {
+        while let Some(&(at, key)) = self.expiries.front().filter(|(at, _)| *at <= now) {
+            self.expiries.pop_front();
+            let Some(flow) = self.flows.get(key) else { continue };
+            let lifetime = if flow.is_lookup { LOOKUP_LIFETIME } else { LIFETIME };
+            if flow.last_sent_at + lifetime <= at {
+                self.end(key);
+            } else {
+                // The queue is ordered by time, because each entry is checked at this interval.
+                self.expiries.push_back((now + LOOKUP_LIFETIME, key));
+            }
+        }
+    }
+
+    /// Ends a flow.
+    pub fn end(&mut self, key: Key) {
+        let Some(flow) = self.flows.remove(key) else { return };
+        match (flow.forward, flow.peers.front()) {
+            (Some(_), Some(peer)) => _ = self.by_ends.remove(&(flow.guest, peer.guest)),
+            _ => self.by_guest.retain(|_, known| *known != key),
+        }
+        self.events.push_back(Event::End { flow: key });
+    }
+
+    /// Returns all flows.
+    pub fn statuses(&self) -> impl Iterator<Item = (Key, Status)> + '_ {
+        self.flows.iter().map(|(key, flow)| {
+            let Flow { guest, bytes_to_host, bytes_to_guest, queued_bytes, .. } = *flow;
+            let remote = flow.peers.front().map(|peer| peer.guest);
+            (key, Status { guest, remote, bytes_to_host, bytes_to_guest, queued_bytes })
+        })
+    }
+}
+
+impl Flow {
+    fn new(guest: SocketAddr, forward: Option<u32>, now: Instant) -> Self {
+        Self {
+            guest,
+            peers: VecDeque::new(),
+            forward,
+            queue: VecDeque::new(),
+            queued_bytes: 0,
+            last_sent_at: now,
+            is_lookup: true,
+            is_queued: false,
+            bytes_to_host: 0,
+            bytes_to_guest: 0,
+        }
+    }
+}
+
+impl Outgoing {
+    /// Returns whether `len` bytes in datagrams of `size` bytes can be appended. Only the last
+    /// datagram of a super-datagram may be shorter than the others.
+    fn can_gather(&self, destination: SocketAddr, len: usize, size: u16) -> bool {
+        let size_max = usize::from(self.size);
+        let total = self.data.len() + len;
+        self.destination == destination
+            && size_max > 0
+            && (size == self.size || len < size_max)
+            && self.data.len().is_multiple_of(size_max)
+            && total <= SUPER_DATAGRAM_MAX
+            && total.div_ceil(size_max) <= SEGMENTS_MAX
+    }
+}

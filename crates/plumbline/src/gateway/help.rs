@@ -1,0 +1,52 @@
+//! Introduction of `plumb gateway --help`, and the manual page.
+
+use crate::manual::{ManualNote, ManualPage};
+
+/// Introduction, printed before the options.
+pub(crate) const ABOUT: &str = "\
+Connect guests to the network of this host, without root: network namespaces and containers, \
+virtual machines of QEMU, and hosts at serial lines.
+
+A guest is one of:
+
+  netns:NAME, netns:/PATH or pid:PROCESS   a network namespace, through a TAP (tap=NAME)
+  qemu:SOCKET                              a virtual machine, through -netdev stream
+  serial:DEVICE?baud=19200&link=slip       a serial line with llp, slip, cslip or ppp
+
+Settings follow a question mark and are separated by '&': address=10.0.2.100, mtu=1500. Guest N has \
+the address 10.0.(1+N).100 in a network of 24 bits; the gateway has .2 in it, and DNS is forwarded \
+at .3. Guests on Ethernet also have IPv6, by router advertisements, and may use DHCP. A host at a \
+serial line gets its address by LLP or PPP.
+
+A guest reaches public addresses only. --allow permits private networks, and --host-loopback lets \
+the gateway's address lead to the loopback address of this host.
+
+The gateway ends when a guest is gone. With --control, ports are forwarded and flows are listed at \
+run time: see the manual page. Started under the name slirp4netns, plumb accepts the arguments of \
+that program.";
+
+/// Manual page of `plumb gateway`.
+pub(crate) const PAGE: ManualPage = ManualPage {
+    command: "gateway",
+    examples: &[
+        "plumb gateway pid:4711 -p 8080:80",
+        "plumb gateway qemu:/tmp/vm.sock --allow 192.168.0.0/16",
+        "plumb gateway 'serial:/dev/ttyUSB0?baud=19200&link=ppp'",
+    ],
+    notes: &[ManualNote::Text(
+        "Control socket",
+        "A client sends one JSON object per line and receives one per line: \
+         {\"command\":\"add\",\"protocol\":\"tcp\",\"host_ports\":\"8080\",\"guest_port\":80}, \
+         {\"command\":\"remove\",\"id\":1}, {\"command\":\"list\"}, {\"command\":\"guests\"} and \
+         {\"command\":\"flows\"}. With several guests, a request names one by the member guest.",
+    )],
+    exit_status: &[
+        (0, "A guest is gone"),
+        (2, "Invalid arguments"),
+        (4, "Local error, such as permission denied or address in use"),
+        (130, "Interrupted"),
+    ],
+    environment: &[],
+    files: &[],
+    see_also: &["plumb-serve", "plumb-login"],
+};

@@ -1,0 +1,116 @@
+//! `plumb gateway`: arguments and messages. The gateway is in the crate `gateway-host`.
+
+mod help;
+
+pub(crate) use help::{ABOUT, PAGE};
+
+use crate::exit::{self, Failure};
+use crate::heading;
+use gateway_host::forwards::Forward;
+use gateway_host::gateway_program::{GuestEnd, Program, ProgramSettings};
+use gateway_host::guest_target::GuestTarget;
+use gateway_host::invocation::{ExitText, Invocation, ProgramName};
+use gateway_host::published_port;
+use gateway_host::slirp4netns::{self, SlirpProgram};
+use ipnet::IpNet;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Command-line arguments.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Guests: netns:NAME, pid:PROCESS, qemu:SOCKET or serial:DEVICE?baud=19200&link=slip
+    #[arg(required = true, value_name = "guest")]
+    guests: Vec<String>,
+    /// Forward this port of the host to the first guest; may be repeated. Without an address, the
+    /// port listens at 127.0.0.1
+    #[arg(short, long, value_name = "[address:]port[:guest-port][/udp]",
+          value_parser = published_port::parse, help_heading = heading::CONNECTION)]
+    publish: Vec<Forward>,
+    /// Do not configure the interfaces in namespaces
+    #[arg(long, help_heading = heading::CONNECTION)]
+    no_configure: bool,
+    /// Carry IPv4 only
+    #[arg(long, help_heading = heading::CONNECTION)]
+    no_ipv6: bool,
+    /// Create this control socket
+    #[arg(long, value_name = "socket", help_heading = heading::CONNECTION)]
+    control: Option<PathBuf>,
+    /// Permit destinations in this prefix, such as a private network; may be repeated
+    #[arg(long, value_name = "prefix", help_heading = heading::LIMITS)]
+    allow: Vec<IpNet>,
+    /// Refuse destinations in this prefix; may be repeated
+    #[arg(long, value_name = "prefix", help_heading = heading::LIMITS)]
+    deny: Vec<IpNet>,
+    /// Let the gateway's address lead to the loopback address of this host
+    #[arg(long, help_heading = heading::LIMITS)]
+    host_loopback: bool,
+}
+
+/// Runs `plumb gateway`.
+pub(crate) fn run(arguments: &Arguments) -> exit::Result {
+    let mut guests = Vec::new();
+    for text in &arguments.guests {
+        let guest = text.parse::<GuestTarget>();
+        guests.push((text.clone(), guest.map_err(|error| failed(error, Failure::WrongArguments))?));
+    }
+    let settings = ProgramSettings {
+        guests,
+        forwards: arguments.publish.clone(),
+        rules: gateway_host::rules(&arguments.allow, &arguments.deny),
+        permits_host_loopback: arguments.host_loopback,
+        has_ipv6: !arguments.no_ipv6,
+        is_configuring: !arguments.no_configure,
+        control: arguments.control.clone(),
+    };
+    let started = Program::start(settings);
+    let mut program = started.map_err(|error| failed(error, Failure::ThisMachine))?;
+    for (guest, addresses) in program.leases() {
+        let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        eprintln!("{guest}: {}", addresses.join(", "));
+    }
+    match program.run().map_err(|error| failed(error, Failure::ThisMachine))? {
+        GuestEnd::Gone(guest) => eprintln!("{guest} is gone"),
+        GuestEnd::Lost(guest, error) => {
+            return Err(failed(anyhow::anyhow!("{guest}: {error}"), Failure::ThisMachine));
+        }
+    }
+    Ok(())
+}
+
+fn failed(error: impl Into<anyhow::Error>, failure: Failure) -> Failure {
+    exit::print_error(&error.into());
+    failure
+}
+
+/// Runs the gateway if the program was started under the name of a gateway that it replaces.
+pub(crate) fn run_as_named() -> Option<ExitCode> {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let (name, arguments) = arguments.split_first()?;
+    match ProgramName::of(name)? {
+        ProgramName::Slirp4netns => Some(run_slirp4netns(arguments)),
+        ProgramName::Pasta | ProgramName::Passt => None,
+    }
+}
+
+fn run_slirp4netns(arguments: &[OsString]) -> ExitCode {
+    let settings = match slirp4netns::parse(arguments) {
+        Invocation::Run(settings) => settings,
+        Invocation::Text(ExitText { stdout, stderr, exit_code }) => {
+            print!("{stdout}");
+            eprint!("{stderr}");
+            return ExitCode::from(exit_code);
+        }
+    };
+    settings.warnings.iter().for_each(|warning| eprintln!("{warning}"));
+    let text = slirp4netns::start_text(&settings);
+    let started = SlirpProgram::start(settings).inspect(|_| print!("{text}"));
+    match started.and_then(SlirpProgram::run) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}

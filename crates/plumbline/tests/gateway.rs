@@ -1,0 +1,320 @@
+//! Tests of `plumb gateway` with guests in network namespaces.
+//!
+//! Each test has its own network namespace, which stands for the host: 10.99.0.1 is one of its
+//! addresses. The guest is a thread in another namespace. The gateway is the shipped program.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+use os::namespace::enter_new_network;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::Duration;
+use test_support::{ProgramLog, in_configured_network};
+
+const HOST: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
+const PRIVATE: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 1);
+const GUEST: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 100);
+const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A guest: a thread in a network namespace of its own, which runs what it is given.
+struct Guest {
+    namespace: String,
+    work: Sender<Box<dyn FnOnce() + Send>>,
+}
+
+impl Guest {
+    fn new() -> Self {
+        let (work, queue) = channel::<Box<dyn FnOnce() + Send>>();
+        let (ready, is_ready) = channel();
+        thread::spawn(move || {
+            enter_new_network().unwrap();
+            let thread = rustix::thread::gettid().as_raw_nonzero();
+            ready.send(format!("/proc/{}/task/{thread}/ns/net", std::process::id())).unwrap();
+            queue.into_iter().for_each(|work| work());
+        });
+        Self { namespace: is_ready.recv().unwrap(), work }
+    }
+
+    /// Runs `work` in the namespace of the guest, and returns its result.
+    fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        let (result, receiver) = channel();
+        self.work.send(Box::new(move || result.send(work()).unwrap())).unwrap();
+        receiver.recv_timeout(TIMEOUT).unwrap()
+    }
+
+    fn connect(&self, to: SocketAddr) -> std::io::Result<TcpStream> {
+        self.run(move || {
+            let stream = TcpStream::connect_timeout(&to, TIMEOUT)?;
+            stream.set_read_timeout(Some(TIMEOUT))?;
+            Ok(stream)
+        })
+    }
+}
+
+/// A running gateway, which is killed at the end.
+struct Gateway {
+    child: Child,
+}
+
+impl Gateway {
+    fn start(guest: &Guest, arguments: &[&str]) -> Self {
+        let mut child = command(&format!("netns:{}", guest.namespace), arguments)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        ProgramLog::read(child.stderr.take().unwrap()).wait_for("10.0.2.100");
+        Self { child }
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        // Fails if the gateway has ended already.
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+fn command(guest: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
+    command.arg("gateway").arg(guest).args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn in_host_network(test: impl FnOnce() + Send) {
+    let host = format!("{HOST}/32");
+    let private = format!("{PRIVATE}/32");
+    let addresses: [&[&str]; 2] =
+        [&["addr", "add", &host, "dev", "lo"], &["addr", "add", &private, "dev", "lo"]];
+    in_configured_network(enter_new_network, &addresses, test);
+}
+
+fn listen(address: Ipv4Addr) -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind((address, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
+    let (stream, from) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    (stream, from)
+}
+
+/// Returns bytes that repeat only after a long period.
+fn test_data(len: usize, seed: u64) -> Vec<u8> {
+    let mut rng = net::rng::Rng::from_seed(seed);
+    std::iter::repeat_with(|| rng.next_u64().to_le_bytes()).flatten().take(len).collect()
+}
+
+#[test]
+fn a_guest_and_a_host_exchange_data_and_close_each_direction() {
+    in_host_network(|| {
+        let guest = Guest::new();
+        let _gateway = Gateway::start(&guest, &["--allow", "10.99.0.0/16"]);
+        let (listener, address) = listen(HOST);
+        let request = test_data(3_000_000, 1);
+        let response = test_data(5_000_000, 2);
+        let sent_request = request.clone();
+        let sent_response = response.clone();
+        let client = guest.connect(address).unwrap();
+        let (mut server, _) = accept(&listener);
+        let client = thread::spawn(move || {
+            let mut client = client;
+            client.write_all(&sent_request).unwrap();
+            client.shutdown(Shutdown::Write).unwrap();
+            let mut received = Vec::new();
+            client.read_to_end(&mut received).unwrap();
+            received
+        });
+        let mut received = Vec::new();
+        server.read_to_end(&mut received).unwrap();
+        assert!(received == request);
+        server.write_all(&sent_response).unwrap();
+        drop(server);
+        assert!(client.join().unwrap() == response);
+    });
+}
+
+#[test]
+fn a_refused_connection_is_refused_to_the_guest() {
+    in_host_network(|| {
+        let guest = Guest::new();
+        let _gateway = Gateway::start(&guest, &["--allow", "10.99.0.0/16"]);
+        let (listener, address) = listen(HOST);
+        drop(listener);
+        let error = guest.connect(address).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+    });
+}
+
+// Row 104 of the attack table.
+#[test]
+fn a_guest_reaches_neither_private_networks_nor_the_loopback_of_the_host() {
+    in_host_network(|| {
+        let guest = Guest::new();
+        let _gateway = Gateway::start(&guest, &["--allow", "10.99.0.0/16"]);
+        let (_private, private) = listen(PRIVATE);
+        let (_loopback, loopback) = listen(Ipv4Addr::LOCALHOST);
+        let mapped = SocketAddr::new(GATEWAY.into(), loopback.port());
+        let link_local = SocketAddr::from(([169, 254, 169, 254], 80));
+        for address in [private, mapped, link_local] {
+            let error = guest.connect(address).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ConnectionRefused, "{address}");
+        }
+    });
+}
+
+#[test]
+fn the_loopback_of_the_host_is_the_gateway_if_permitted() {
+    in_host_network(|| {
+        let guest = Guest::new();
+        let _gateway = Gateway::start(&guest, &["--host-loopback"]);
+        let (listener, address) = listen(Ipv4Addr::LOCALHOST);
+        let _client = guest.connect(SocketAddr::new(GATEWAY.into(), address.port())).unwrap();
+        assert!(accept(&listener).1.ip().is_loopback());
+    });
+}
+
+#[test]
+fn a_published_port_leads_to_the_guest_even_if_the_client_closes_at_once() {
+    in_host_network(|| {
+        let guest = Guest::new();
+        let port = listen(Ipv4Addr::LOCALHOST).1.port();
+        let _gateway = Gateway::start(&guest, &["-p", &format!("{port}:80")]);
+        let (greeting, peer) = channel();
+        let listener = guest.run(|| TcpListener::bind((GUEST, 80)).unwrap());
+        thread::spawn(move || {
+            let (mut stream, from) = accept(&listener);
+            stream.write_all(b"hello").unwrap();
+            greeting.send(from.ip()).unwrap();
+        });
+        let mut client = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        client.set_read_timeout(Some(TIMEOUT)).unwrap();
+        let mut received = String::new();
+        client.read_to_string(&mut received).unwrap();
+        // The guest could not answer a loopback address.
+        assert_eq!((received.as_str(), peer.recv().unwrap()), ("hello", IpAddr::V4(GATEWAY)));
+    });
+}
+
+#[test]
+fn a_published_port_of_a_guest_without_listener_is_reset() {
+    in_host_network(|| {
+        let guest = Guest::new();
+        let port = listen(Ipv4Addr::LOCALHOST).1.port();
+        let _gateway = Gateway::start(&guest, &["-p", &format!("{port}:80")]);
+        let mut client = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+        client.set_read_timeout(Some(TIMEOUT)).unwrap();
+        assert_eq!(client.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    });
+}
+
+// Row 105 of the attack table.
+#[test]
+fn a_datagram_of_another_host_does_not_reach_the_port_of_a_guest() {
+    in_host_network(|| {
+        let guest = Guest::new();
+        let _gateway = Gateway::start(&guest, &["--allow", "10.99.0.0/16"]);
+        let server = UdpSocket::bind((HOST, 0)).unwrap();
+        server.set_read_timeout(Some(TIMEOUT)).unwrap();
+        let address = server.local_addr().unwrap();
+        let socket = guest.run(move || {
+            let socket = UdpSocket::bind((GUEST, 0)).unwrap();
+            socket.set_read_timeout(Some(TIMEOUT)).unwrap();
+            socket.send_to(b"question", address).unwrap();
+            socket
+        });
+        let mut buffer = [0; 16];
+        let (len, mapped) = server.recv_from(&mut buffer).unwrap();
+        assert_eq!(buffer.get(..len), Some(&b"question"[..]));
+        let stranger = UdpSocket::bind((HOST, 0)).unwrap();
+        stranger.send_to(b"forged", mapped).unwrap();
+        server.send_to(b"answer", mapped).unwrap();
+        let (len, from) = socket.recv_from(&mut buffer).unwrap();
+        assert_eq!((buffer.get(..len), from), (Some(&b"answer"[..]), address));
+    });
+}
+
+#[test]
+fn ports_are_forwarded_and_listed_through_the_control_socket() {
+    in_host_network(|| {
+        let guest = Guest::new();
+        let path = control_path("control");
+        let _gateway = Gateway::start(&guest, &["--control", path.to_str().unwrap()]);
+        let mut control = BufReader::new(UnixStream::connect(&path).unwrap());
+        let mut ask = |request: &str| {
+            control.get_mut().write_all(request.as_bytes()).unwrap();
+            control.get_mut().write_all(b"\n").unwrap();
+            let mut reply = String::new();
+            control.read_line(&mut reply).unwrap();
+            reply
+        };
+        let port = listen(Ipv4Addr::LOCALHOST).1.port();
+        let add = format!(
+            r#"{{"command":"add","protocol":"tcp","bind":"127.0.0.1","host_ports":"{port}"}}"#
+        );
+        assert_eq!(ask(&add), "{\"added\":1}\n");
+        assert!(ask(&add).contains("forward 1 already receives"));
+        assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok());
+        assert!(ask(r#"{"command":"list"}"#).contains(&format!("\"host_ports\":\"{port}\"")));
+        assert_eq!(ask(r#"{"command":"remove","id":1}"#), "{\"done\":true}\n");
+        let refused = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+        assert!(ask("{").contains("invalid request"));
+        assert!(ask(r#"{"command":"guests"}"#).contains("10.0.2.100"));
+    });
+}
+
+fn control_path(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("plumb-gateway-{name}-{}", std::process::id()))
+}
+
+#[test]
+fn each_failure_to_start_is_one_sentence_with_its_exit_code() {
+    in_host_network(|| {
+        let guest = Guest::new();
+        let namespace = format!("netns:{}", guest.namespace);
+        let (_listener, address) = listen(Ipv4Addr::LOCALHOST);
+        let port = format!("{}:80", address.port());
+        let failure = |guest: &str, arguments: &[&str]| {
+            let Output { stderr, status, .. } = command(guest, arguments).output().unwrap();
+            (String::from_utf8(stderr).unwrap(), status.code())
+        };
+        let (message, code) = failure(&namespace, &["-p", &port]);
+        assert!(message.contains("in use") && code == Some(4), "{message}");
+        let (message, code) = failure("pid:4194305", &[]);
+        assert_eq!((message.as_str(), code), ("plumb: there is no process 4194305\n", Some(4)));
+        let (message, code) = failure("netns:/nonexistent/ns", &[]);
+        assert!(message.contains("/nonexistent/ns") && code == Some(4), "{message}");
+        let (message, code) = failure("tap0", &[]);
+        assert!(message.contains("netns:NAME") && code == Some(2), "{message}");
+        let socket = control_path("machine");
+        let machine = format!("qemu:{}?address=10.0.2.100", socket.display());
+        let (message, code) = failure(&namespace, &[&machine]);
+        assert!(message.contains("two guests have the address") && code == Some(4), "{message}");
+    });
+}
+
+#[test]
+fn the_gateway_ends_with_its_guest() {
+    in_host_network(|| {
+        let mut guest =
+            Command::new("unshare").args(["--net", "cat"]).stdin(Stdio::piped()).spawn().unwrap();
+        let mut gateway =
+            command(&format!("pid:{}", guest.id()), &[]).stderr(Stdio::piped()).spawn().unwrap();
+        let log = ProgramLog::read(gateway.stderr.take().unwrap());
+        log.wait_for("10.0.2.100");
+        drop(guest.stdin.take());
+        guest.wait().unwrap();
+        log.wait_for("is gone");
+        assert!(gateway.wait().unwrap().success());
+    });
+}
