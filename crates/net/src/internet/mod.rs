@@ -434,3 +434,5 @@ mod dual_stack_tests;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod transparent_tests;
