@@ -25,6 +25,8 @@ mod guest;
 pub mod policy;
 mod rate;
 pub mod relay;
+#[cfg(test)]
+mod relay_tests;
 mod slab;
 
 pub use guest::{Event, Guest, Settings};
