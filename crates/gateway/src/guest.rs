@@ -106,7 +106,7 @@ impl Guest {
             // The table has space for the few addresses of a gateway.
             _ = station.internet_mut().add_address(known);
         }
-        station.internet_mut().set_transparent_for(settings.leases);
+        station.internet_mut().set_transparent_for(Some(settings.leases));
         station.layers.tcp.defer_opens(DEFERRED_OPENS_MAX);
         station.layers.tcp.set_connections_max(settings.tcp.flows.saturating_mul(2));
         let relay = Relay {
@@ -167,9 +167,8 @@ impl Guest {
     /// Processes the consequences of received datagrams and of calls of the driver. Call before
     /// [`Self::event`] and [`Self::transmit_to`].
     pub fn run(&mut self, cx: &mut Cx<'_>) {
-        if self.station.has_events() {
-            self.station.step(Step::User, &mut self.relay, cx);
-        }
+        // Calls of the driver can cause events too: a new connection may replace a starved one.
+        self.station.step(Step::User, &mut self.relay, cx);
     }
 
     /// Passes all pending output to a device, as [`Station::transmit_to`] does.
@@ -302,13 +301,17 @@ impl Guest {
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`tcp_flows::Flows::accept`].
+    /// Returns the errors of [`tcp_flows::Flows::accept`]. An address of the gateway is
+    /// [`OpenError::BadRemote`].
     pub fn accept(
         &mut self,
         source: SocketAddr,
         guest: SocketAddr,
         cx: &mut Cx<'_>,
     ) -> Result<Key, OpenError> {
+        if self.has_address(guest.ip()) {
+            return Err(OpenError::BadRemote);
+        }
         self.relay.tcp.accept(&mut self.station.layers.tcp, source, guest, cx)
     }
 
@@ -376,6 +379,10 @@ impl Guest {
         cx: &mut Cx<'_>,
     ) -> bool {
         let Some(ends) = self.relay.udp.from_host(flow, source, data.len()) else { return true };
+        // A forward to an address of the gateway itself has no guest.
+        if self.has_address(ends.1.ip()) {
+            return true;
+        }
         let sent = self.station.layers.send_between(ends, data, size, cx);
         !sent.is_pending()
     }
@@ -395,10 +402,21 @@ impl Guest {
         layers.send_packet(packet, header, cx);
     }
 
+    /// Returns whether `address` is an address of the gateway.
+    fn has_address(&self, address: IpAddr) -> bool {
+        self.station.layers.internet.addresses().contains(address)
+    }
+
     /// Returns the number of packet buffers in use.
     #[must_use]
     pub fn packets_in_use(&self) -> usize {
         self.station.packets_in_use()
+    }
+
+    /// Returns the number of TCP connections in any state.
+    #[cfg(test)]
+    pub(crate) fn connections(&self) -> usize {
+        self.station.layers.tcp.statuses().count()
     }
 }
 

@@ -30,6 +30,8 @@ pub mod policy;
 pub mod queue;
 mod rate;
 pub mod relay;
+#[cfg(test)]
+mod relay_tests;
 pub mod router;
 pub mod segment;
 mod slab;

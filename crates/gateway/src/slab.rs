@@ -41,11 +41,31 @@ pub(crate) struct Slab<T> {
     slots: Vec<Slot<T>>,
     free: Vec<u32>,
     limit: usize,
+    /// Number of slots that were examined.
+    #[cfg(test)]
+    examined: std::cell::Cell<u64>,
 }
 
 impl<T> Slab<T> {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { slots: Vec::new(), free: Vec::new(), limit }
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            limit,
+            #[cfg(test)]
+            examined: std::cell::Cell::default(),
+        }
+    }
+
+    /// Returns the number of slots that were examined by all calls.
+    #[cfg(test)]
+    pub(crate) fn examined(&self) -> u64 {
+        self.examined.get()
+    }
+
+    #[cfg(test)]
+    fn count_examined(&self) {
+        self.examined.set(self.examined.get() + 1);
     }
 
     /// Returns the number of values.
@@ -74,16 +94,22 @@ impl<T> Slab<T> {
     }
 
     pub(crate) fn get(&self, key: Key) -> Option<&T> {
+        #[cfg(test)]
+        self.count_examined();
         let slot = self.slots.get(key.index())?;
         slot.value.as_ref().filter(|_| slot.generation == key.generation)
     }
 
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        #[cfg(test)]
+        self.count_examined();
         let slot = self.slots.get_mut(key.index())?;
         slot.value.as_mut().filter(|_| slot.generation == key.generation)
     }
 
     pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
+        #[cfg(test)]
+        self.count_examined();
         let slot = self.slots.get_mut(key.index())?;
         if slot.generation != key.generation {
             return None;
@@ -97,6 +123,8 @@ impl<T> Slab<T> {
     /// Returns all values with their keys.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
         (0..).zip(&self.slots).filter_map(|(index, slot)| {
+            #[cfg(test)]
+            self.count_examined();
             let key = Key { index, generation: slot.generation };
             slot.value.as_ref().map(|value| (key, value))
         })

@@ -17,6 +17,8 @@ use std::net::IpAddr;
 
 /// Time after the last request after which a flow ends (RFC 5508 REQ-2: at least 60 s).
 const LIFETIME: Duration = Duration::from_secs(60);
+/// Interval between two checks whether a flow has ended.
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// Maximum number of destinations of a flow; the oldest is replaced.
 const PEERS_MAX: usize = 16;
 /// Maximum number of requests that wait for the driver.
@@ -85,6 +87,8 @@ pub struct Flows {
     flows: Slab<Flow>,
     by_identifier: HashMap<(IpAddr, u16, bool), Key>,
     events: VecDeque<Event>,
+    /// The flows in the order of the times at which they may end. An entry may be early.
+    expiries: VecDeque<(Instant, Key)>,
     new_flows: Rate,
     counters: Counters,
 }
@@ -97,6 +101,7 @@ impl Flows {
             flows: Slab::new(flows),
             by_identifier: HashMap::new(),
             events: VecDeque::new(),
+            expiries: VecDeque::new(),
             new_flows: Rate::new(new_per_s),
             counters: Counters::default(),
         }
@@ -106,6 +111,12 @@ impl Flows {
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
+    }
+
+    /// Returns the number of table slots that were examined by all calls.
+    #[cfg(test)]
+    pub(crate) fn examined(&self) -> u64 {
+        self.flows.examined()
     }
 
     /// Returns the next event.
@@ -132,9 +143,12 @@ impl Flows {
         };
         let Some(flow) = self.flows.get_mut(key) else { return true };
         flow.last_sent_at = cx.now;
-        if !flow.peers.iter().any(|(host, _)| *host == destination) {
-            flow.peers.truncate(PEERS_MAX - 1);
-            flow.peers.push_front((destination, header.destination));
+        match flow.peers.iter_mut().find(|(host, _)| *host == destination) {
+            Some((_, guest_view)) => *guest_view = header.destination,
+            None => {
+                flow.peers.truncate(PEERS_MAX - 1);
+                flow.peers.push_front((destination, header.destination));
+            }
         }
         self.counters.requests += 1;
         let mut message = message.to_vec();
@@ -158,6 +172,7 @@ impl Flows {
         let flow = Flow { guest, identifier, is_v4, peers, last_sent_at: now };
         let key = self.flows.insert(flow)?;
         self.by_identifier.insert((guest, identifier, is_v4), key);
+        self.expiries.push_back((now + CHECK_INTERVAL, key));
         Some(key)
     }
 
@@ -180,15 +195,20 @@ impl Flows {
     /// Returns when [`Self::timeout`] has to be called.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        self.flows.iter().map(|(_, flow)| flow.last_sent_at + LIFETIME).min()
+        self.expiries.front().map(|(at, _)| *at)
     }
 
     /// Ends the flows whose lifetime has expired.
     pub fn timeout(&mut self, now: Instant) {
-        let is_expired = |flow: &Flow| flow.last_sent_at + LIFETIME <= now;
-        let expired: Vec<Key> =
-            self.flows.iter().filter(|(_, f)| is_expired(f)).map(|(key, _)| key).collect();
-        for key in expired {
+        while let Some(&(_, key)) = self.expiries.front().filter(|(at, _)| *at <= now) {
+            self.expiries.pop_front();
+            let Some(flow) = self.flows.get(key) else { continue };
+            if flow.last_sent_at + LIFETIME > now {
+                // The queue remains ordered by time, because every entry is checked again after the
+                // same interval.
+                self.expiries.push_back((now + CHECK_INTERVAL, key));
+                continue;
+            }
             if let Some(flow) = self.flows.remove(key) {
                 self.by_identifier.remove(&(flow.guest, flow.identifier, flow.is_v4));
                 self.events.push_back(Event::End { flow: key });

@@ -196,6 +196,12 @@ impl Flows {
         self.counters
     }
 
+    /// Returns the number of table slots that were examined by all calls.
+    #[cfg(test)]
+    pub(crate) fn examined(&self) -> u64 {
+        self.flows.examined()
+    }
+
     /// Returns the number of flows.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -233,8 +239,11 @@ impl Flows {
     fn open(&mut self, tcp: &mut Tcp, open: &DeferredOpen, policy: &mut Policy, cx: &mut Cx<'_>) {
         let guest = open.remote();
         let remote = open.local();
-        // A retransmission of a SYN that is being processed.
-        if self.opening.contains_key(&(guest, remote)) {
+        if let Some(&key) = self.opening.get(&(guest, remote)) {
+            // A retransmission, or the SYN of a guest that has restarted.
+            if let Some(known) = self.flows.get_mut(key).and_then(|flow| flow.open.as_mut()) {
+                known.update(open);
+            }
             return;
         }
         let Ok(address) = policy.permit(remote.ip()) else {
@@ -263,8 +272,8 @@ impl Flows {
     ///
     /// # Errors
     ///
-    /// Returns an error if a limit is reached, or if there already is a connection between these
-    /// ends.
+    /// Returns an error if a limit is reached. If there already is a connection between these ends,
+    /// the guest sees another port of `source`.
     pub fn accept(
         &mut self,
         tcp: &mut Tcp,
@@ -280,8 +289,9 @@ impl Flows {
             Err(OpenError::NoPort) => tcp.open(source.ip(), guest, self.profile, cx)?,
             opened => opened?,
         };
+        let remote = tcp.status(connection).map_or(source, |status| status.local);
         let flow =
-            Flow { connection: Some(connection), ..Flow::new(guest, source, Phase::Opening) };
+            Flow { connection: Some(connection), ..Flow::new(guest, remote, Phase::Opening) };
         let key = self.flows.insert(flow).ok_or(OpenError::TooMany)?;
         self.by_connection.insert(connection, key);
         self.counters.incoming += 1;
@@ -292,12 +302,25 @@ impl Flows {
         let Some(&key) = self.by_connection.get(&id) else { return };
         let Some(flow) = self.flows.get_mut(key) else { return };
         match event {
-            tcp::Event::Established => flow.phase = Phase::Open,
+            tcp::Event::Established => {
+                flow.phase = Phase::Open;
+                if flow.has_host_finished {
+                    // The connection exists, because it has just been established.
+                    _ = tcp.close(id);
+                }
+            }
             tcp::Event::PeerClosed => flow.has_guest_finished = true,
             tcp::Event::Closed => {
                 let reason = tcp.status(id).ok().and_then(|status| status.close_reason);
-                let is_reset = reason != Some(CloseReason::Closed);
-                return self.end(tcp, key, is_reset);
+                // A connection in TIME-WAIT is aborted if the table of connections is full.
+                let has_finished = flow.has_guest_finished && flow.has_host_finished;
+                if !has_finished
+                    || !matches!(reason, Some(CloseReason::Closed | CloseReason::Aborted))
+                {
+                    return self.end(tcp, key, true);
+                }
+                // Both sides have finished, but data of the guest may still wait for the socket.
+                // The flow ends when the socket is shut down.
             }
             tcp::Event::Readable | tcp::Event::Writable => {}
             tcp::Event::Urgent | tcp::Event::Unresponsive => return,
@@ -323,7 +346,10 @@ impl Flows {
 
     fn remove(&mut self, tcp: &mut Tcp, key: Key) -> Option<Flow> {
         let flow = self.flows.remove(key)?;
-        self.opening.remove(&(flow.guest, flow.remote));
+        // Another flow may have the same ends: one whose connection has ended, but not its socket.
+        if flow.open.is_some() {
+            self.opening.remove(&(flow.guest, flow.remote));
+        }
         if let Some(id) = flow.connection {
             self.by_connection.remove(&id);
             tcp.release(id);
@@ -413,7 +439,8 @@ impl Flows {
     pub fn host_finished(&mut self, tcp: &mut Tcp, key: Key) {
         let Some(flow) = self.flows.get_mut(key) else { return };
         flow.has_host_finished = true;
-        if let Some(id) = flow.connection {
+        // CLOSE would delete a connection whose SYN is not answered, and the data queued for it.
+        if let Some(id) = flow.connection.filter(|_| flow.phase == Phase::Open) {
             // The connection exists as long as its flow.
             _ = tcp.close(id);
         }
@@ -427,7 +454,10 @@ impl Flows {
             // A connection that is already gone needs no reset.
             _ = tcp.abort(id, cx);
         }
-        self.remove(tcp, key);
+        let open = self.remove(tcp, key).and_then(|flow| flow.open);
+        if let Some(open) = open {
+            tcp.refuse_deferred(&open, cx);
+        }
     }
 
     /// Ends a flow of which both directions have finished. TCP delivers the rest of the data.

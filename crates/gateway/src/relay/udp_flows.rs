@@ -10,7 +10,9 @@
 //! not extend its life (REQ-6).
 //!
 //! A flow to a forwarded port belongs to the socket of the forward and to one client. The guest sees
-//! the client's address.
+//! the client's address. The sources of datagrams can be forged. Until the guest has answered, such
+//! a flow therefore ends after ten seconds. Flows to forwarded ports have a rate of their own, and
+//! use at most half of the table.
 //!
 //! Consecutive datagrams of one size to one destination are gathered into a super-datagram, which
 //! the host's kernel splits again.
@@ -36,8 +38,11 @@ const PEERS_MAX: usize = 256;
 const SEGMENTS_MAX: usize = 64;
 /// Maximum number of bytes in a super-datagram.
 const SUPER_DATAGRAM_MAX: usize = 65_507;
-/// Maximum number of bytes that wait for the socket of a flow.
+/// Maximum number of bytes that wait for the socket of a flow, with [`ENTRY_BYTES`].
 const QUEUE_BYTES_MAX: usize = 1 << 20;
+/// Bytes that each entry of the queue counts in addition to its data, so that short datagrams do not
+/// use up the memory.
+const ENTRY_BYTES: usize = 128;
 
 /// A task of the driver for a UDP flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +71,7 @@ pub enum Event {
 pub struct Limits {
     /// Maximum number of flows.
     pub flows: usize,
-    /// Maximum number of new flows per second.
+    /// Maximum number of new flows per second that the guest opens, and of those to forwarded ports.
     pub new_per_s: u32,
 }
 
@@ -112,7 +117,7 @@ pub struct Outgoing {
 }
 
 /// The remote end of a flow.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Peer {
     /// The end as the host reaches it.
     host: SocketAddr,
@@ -129,7 +134,10 @@ struct Flow {
     queue: VecDeque<Outgoing>,
     queued_bytes: usize,
     last_sent_at: Instant,
-    is_lookup: bool,
+    /// Whether the remote ends of a flow of the guest have IPv4 addresses.
+    is_v4: bool,
+    /// Whether the guest has only looked up names, or has not answered.
+    is_short_lived: bool,
     is_queued: bool,
     bytes_to_host: u64,
     bytes_to_guest: u64,
@@ -146,7 +154,7 @@ pub struct Status {
     pub bytes_to_host: u64,
     /// Bytes of data to the guest.
     pub bytes_to_guest: u64,
-    /// Bytes that wait for the socket.
+    /// Bytes that wait for the socket, with those for the bookkeeping of the queue.
     pub queued_bytes: usize,
 }
 
@@ -162,6 +170,9 @@ pub struct Flows {
     /// The flows by the time at which they may end. An entry may be early.
     expiries: VecDeque<(Instant, Key)>,
     new_flows: Rate,
+    new_forwarded: Rate,
+    /// Maximum number of flows to forwarded ports.
+    forwarded_max: usize,
     counters: Counters,
 }
 
@@ -176,6 +187,8 @@ impl Flows {
             events: VecDeque::new(),
             expiries: VecDeque::new(),
             new_flows: Rate::new(limits.new_per_s),
+            new_forwarded: Rate::new(limits.new_per_s),
+            forwarded_max: limits.flows.div_ceil(2),
             counters: Counters::default(),
         }
     }
@@ -184,6 +197,12 @@ impl Flows {
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
+    }
+
+    /// Returns the number of table slots that were examined by all calls.
+    #[cfg(test)]
+    pub(crate) fn examined(&self) -> u64 {
+        self.flows.examined()
     }
 
     /// Returns the number of flows.
@@ -217,8 +236,9 @@ impl Flows {
             size => size,
         };
         if let Some(&key) = self.by_ends.get(&(*source, *destination)) {
-            let host = self.flows.get(key).and_then(|flow| flow.peers.front()).map(|p| p.host);
-            if let Some(host) = host {
+            let Some(flow) = self.flows.get_mut(key) else { return true };
+            flow.is_short_lived = false;
+            if let Some(host) = flow.peers.front().map(|peer| peer.host) {
                 self.queue(key, host, packet.data(), size, cx.now);
             }
             return true;
@@ -247,7 +267,7 @@ impl Flows {
             self.counters.over_rate += 1;
             return None;
         }
-        let key = self.flows.insert(Flow::new(guest, None, now))?;
+        let key = self.flows.insert(Flow { is_v4, ..Flow::new(guest, None, now) })?;
         self.by_guest.insert((guest, is_v4), key);
         self.expiries.push_back((now + LOOKUP_LIFETIME, key));
         self.counters.outgoing += 1;
@@ -257,32 +277,33 @@ impl Flows {
 
     fn learn(&mut self, key: Key, peer: Peer) {
         let Some(flow) = self.flows.get_mut(key) else { return };
-        flow.is_lookup &= peer.host.port() == DOMAIN_PORT;
-        if flow.peers.front().is_some_and(|known| known.host == peer.host) {
+        flow.is_short_lived &= peer.host.port() == DOMAIN_PORT;
+        if flow.peers.front() == Some(&peer) {
             return;
         }
+        // The ends are in the order of their last use, and the last one is replaced.
         match flow.peers.iter().position(|known| known.host == peer.host) {
-            Some(index) => flow.peers.swap(0, index),
-            None => {
-                flow.peers.truncate(PEERS_MAX - 1);
-                flow.peers.push_front(peer);
-            }
+            Some(index) => _ = flow.peers.remove(index),
+            None => flow.peers.truncate(PEERS_MAX - 1),
         }
+        flow.peers.push_front(peer);
     }
 
     fn queue(&mut self, key: Key, host: SocketAddr, data: &[u8], size: u16, now: Instant) {
         let Some(flow) = self.flows.get_mut(key) else { return };
         flow.last_sent_at = now;
-        if flow.queued_bytes + data.len() > QUEUE_BYTES_MAX {
+        let gathered = flow.queue.back_mut().filter(|last| last.can_gather(host, data.len(), size));
+        let cost = data.len() + if gathered.is_some() { 0 } else { ENTRY_BYTES };
+        if flow.queued_bytes + cost > QUEUE_BYTES_MAX {
             self.counters.queue_full += 1;
             return;
         }
-        flow.queued_bytes += data.len();
+        flow.queued_bytes += cost;
         flow.bytes_to_host += data.len() as u64;
         self.counters.bytes_to_host += data.len() as u64;
-        match flow.queue.back_mut() {
-            Some(last) if last.can_gather(host, data.len(), size) => last.data.extend(data),
-            _ => {
+        match gathered {
+            Some(last) => last.data.extend(data),
+            None => {
                 let data = data.to_vec();
                 flow.queue.push_back(Outgoing { destination: host, data, size });
             }
@@ -303,7 +324,7 @@ impl Flows {
     pub fn sent(&mut self, key: Key) {
         let Some(flow) = self.flows.get_mut(key) else { return };
         if let Some(sent) = flow.queue.pop_front() {
-            flow.queued_bytes -= sent.data.len();
+            flow.queued_bytes -= sent.data.len() + ENTRY_BYTES;
         }
     }
 
@@ -344,17 +365,16 @@ impl Flows {
         if let Some(&key) = self.by_ends.get(&(guest, source)) {
             return Some(key);
         }
-        if self.flows.is_full() {
+        if self.flows.is_full() || self.by_ends.len() >= self.forwarded_max {
             self.counters.over_limit += 1;
             return None;
         }
-        if !self.new_flows.allows(now) {
+        if !self.new_forwarded.allows(now) {
             self.counters.over_rate += 1;
             return None;
         }
         let mut flow = Flow::new(guest, Some(forward), now);
         flow.peers.push_front(Peer { host: client, guest: source });
-        flow.is_lookup = false;
         let key = self.flows.insert(flow)?;
         self.by_ends.insert((guest, source), key);
         self.expiries.push_back((now + LOOKUP_LIFETIME, key));
@@ -370,11 +390,11 @@ impl Flows {
 
     /// Ends the flows whose lifetime has expired.
     pub fn timeout(&mut self, now: Instant) {
-        while let Some(&(at, key)) = self.expiries.front().filter(|(at, _)| *at <= now) {
+        while let Some(&(_, key)) = self.expiries.front().filter(|(at, _)| *at <= now) {
             self.expiries.pop_front();
             let Some(flow) = self.flows.get(key) else { continue };
-            let lifetime = if flow.is_lookup { LOOKUP_LIFETIME } else { LIFETIME };
-            if flow.last_sent_at + lifetime <= at {
+            let lifetime = if flow.is_short_lived { LOOKUP_LIFETIME } else { LIFETIME };
+            if flow.last_sent_at + lifetime <= now {
                 self.end(key);
             } else {
                 // The queue is ordered by time, because each entry is checked at this interval.
@@ -388,7 +408,7 @@ impl Flows {
         let Some(flow) = self.flows.remove(key) else { return };
         match (flow.forward, flow.peers.front()) {
             (Some(_), Some(peer)) => _ = self.by_ends.remove(&(flow.guest, peer.guest)),
-            _ => self.by_guest.retain(|_, known| *known != key),
+            _ => _ = self.by_guest.remove(&(flow.guest, flow.is_v4)),
         }
         self.events.push_back(Event::End { flow: key });
     }
@@ -412,7 +432,8 @@ impl Flow {
             queue: VecDeque::new(),
             queued_bytes: 0,
             last_sent_at: now,
-            is_lookup: true,
+            is_v4: guest.is_ipv4(),
+            is_short_lived: true,
             is_queued: false,
             bytes_to_host: 0,
             bytes_to_guest: 0,
@@ -426,9 +447,12 @@ impl Outgoing {
     fn can_gather(&self, destination: SocketAddr, len: usize, size: u16) -> bool {
         let size_max = usize::from(self.size);
         let total = self.data.len() + len;
+        let is_one = len <= usize::from(size);
+        // An empty datagram would vanish.
         self.destination == destination
             && size_max > 0
-            && (size == self.size || len < size_max)
+            && len > 0
+            && (size == self.size || is_one && len < size_max)
             && self.data.len().is_multiple_of(size_max)
             && total <= SUPER_DATAGRAM_MAX
             && total.div_ceil(size_max) <= SEGMENTS_MAX

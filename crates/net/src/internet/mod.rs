@@ -168,14 +168,14 @@ impl Internet {
         _ = addresses.add(Address::permanent(address.into(), prefix_len.min(32)));
     }
 
-    /// Makes this host transparent: it accepts datagrams for the unicast addresses of other hosts,
+    /// Sets whether this host is transparent: it accepts datagrams for the unicast addresses of other hosts,
     /// and sends from these addresses. It accepts only datagrams whose source is in one of
     /// `networks`, each given by a prefix and its length in bits. A gateway that ends the
     /// connections of its guests is transparent. The application receives echo requests for other
-    /// hosts.
-    pub fn set_transparent_for(&mut self, networks: Vec<(IpAddr, u8)>) {
+    /// hosts. Without networks, the host is not transparent.
+    pub fn set_transparent_for(&mut self, networks: Option<Vec<(IpAddr, u8)>>) {
         self.recent = Recent::default();
-        self.interface.transparent_for = Some(networks);
+        self.interface.transparent_for = networks;
     }
 
     /// Returns whether this host is transparent.
@@ -437,3 +437,5 @@ mod dual_stack_tests;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod transparent_tests;

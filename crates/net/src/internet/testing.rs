@@ -155,3 +155,9 @@ pub(crate) fn message(header: [u8; 8], body: &[u8]) -> Vec<u8> {
     icmp::seal(&mut message);
     message
 }
+
+/// Returns the networks of all hosts.
+pub(crate) fn everywhere() -> Option<Vec<(IpAddr, u8)>> {
+    let all = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
+    Some(all.map(|network| (network, 0)).to_vec())
+}

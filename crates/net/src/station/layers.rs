@@ -137,7 +137,9 @@ impl Layers {
             max.max(size.get().into())
         });
         let mut accepted = 0;
-        for piece in data.chunks(max.max(1)) {
+        // An empty datagram is one piece.
+        let empty = data.is_empty().then_some(data);
+        for piece in data.chunks(max.max(1)).chain(empty) {
             let mut packet = match self.poll_outgoing_packet(cx) {
                 Poll::Ready(packet) => packet,
                 Poll::Pending if accepted == 0 => return Poll::Pending,

@@ -28,6 +28,8 @@ mod misdelivered;
 mod multiqueue;
 #[cfg(test)]
 mod path_mtu_tests;
+#[cfg(test)]
+mod relayed_tests;
 mod scheduler;
 #[cfg(test)]
 mod segments_tests;

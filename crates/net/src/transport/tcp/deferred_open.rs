@@ -6,9 +6,10 @@
 //! the ends and the header of the SYN are stored, in a queue of limited length. Data in the SYN is
 //! dropped, and the peer retransmits it.
 //!
-//! The peer retransmits its SYN while the user decides. The user ignores a SYN from the ends of an
-//! open that it has not yet accepted or refused. After the answer, the retransmission belongs to
-//! the connection.
+//! The peer retransmits its SYN while the user decides, or it restarts and sends another SYN from
+//! the same port. If the user has not yet accepted or refused an open between the same ends, it
+//! passes the later one to [`DeferredOpen::update`]. After the answer, the retransmission belongs
+//! to the connection.
 
 use super::arrives::Arrival;
 use super::connection_id::ConnectionId;
@@ -46,6 +47,13 @@ impl DeferredOpen {
     #[must_use]
     pub fn remote(&self) -> SocketAddr {
         self.ends.1
+    }
+
+    /// Replaces the SYN by a later one between the same ends, which is then the one that is
+    /// answered.
+    pub fn update(&mut self, later: &Self) {
+        self.header = later.header;
+        self.last = later.last.or(self.last);
     }
 }
 

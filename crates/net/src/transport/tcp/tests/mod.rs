@@ -7,6 +7,7 @@ mod campaign;
 mod closing;
 mod congestion;
 mod connection_lists;
+mod deferred_open;
 mod ecn;
 mod fast_open;
 mod giving_up;

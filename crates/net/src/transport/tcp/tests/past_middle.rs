@@ -18,6 +18,8 @@ mod closing;
 mod congestion;
 #[path = "connection_lists.rs"]
 mod connection_lists;
+#[path = "deferred_open.rs"]
+mod deferred_open;
 #[path = "ecn.rs"]
 mod ecn;
 #[path = "fast_open.rs"]

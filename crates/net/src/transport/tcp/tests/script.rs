@@ -113,6 +113,17 @@ impl<const ISN: u64> ScriptAt<ISN> {
         script
     }
 
+    /// Returns a TCP that queues at most `limit` opens for its user.
+    pub(super) fn deferring(limit: usize) -> Self {
+        let mut script = Self::new();
+        script.tcp.defer_opens(limit);
+        script.set_initial_numbers((
+            SocketAddr::new(SERVER, PORT),
+            SocketAddr::new(CLIENT, PEER_PORT),
+        ));
+        script
+    }
+
     /// Returns a connection after an active open. The SYN has been sent.
     pub(super) fn syn_sent(profile: Profile) -> Self {
         let mut script = Self::new();

@@ -60,7 +60,7 @@ fn attack_47_every_file_of_scripts_runs_again_past_zero_and_past_the_middle() {
         }
         count += 1;
     }
-    assert_eq!(count, 24);
+    assert_eq!(count, 25);
 }
 
 // attack row 47

@@ -1,0 +1,12 @@
+//! Tests of the relay in virtual time: between the station of a guest's kernel and a model of the
+//! host's sockets.
+
+mod cost;
+mod echo_relay;
+mod host_sockets;
+mod kernel;
+mod program;
+mod soak;
+mod tcp_relay;
+mod udp_relay;
+mod world;
