@@ -79,6 +79,16 @@ impl DatagramSocket {
     ///
     /// Returns the error of `socket(2)`, `setsockopt(2)` or `bind(2)`.
     pub fn bind(local: SocketAddr) -> io::Result<Self> {
+        Self::bind_beside(local, false)
+    }
+
+    /// Like [`Self::bind`]. With `shares_port`, other sockets of this user that allow it
+    /// (`SO_REUSEPORT`) may use the port at overlapping addresses while this socket is bound.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `socket(2)`, `setsockopt(2)` or `bind(2)`.
+    pub fn bind_beside(local: SocketAddr, shares_port: bool) -> io::Result<Self> {
         let is_ipv4 = local.is_ipv4();
         let family = if is_ipv4 { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -86,7 +96,9 @@ impl DatagramSocket {
         if !is_ipv4 {
             sockopt::set_ipv6_v6only(&fd, true)?;
         }
+        sockopt::set_socket_reuseport(&fd, shares_port)?;
         rustix::net::bind(&fd, &local)?;
+        sockopt::set_socket_reuseport(&fd, false)?;
         Self::of_bound(fd, is_ipv4)
     }
 
