@@ -13,6 +13,7 @@ use os::host::Host;
 use os::service_manager::{self, ServiceState};
 use std::rc::Rc;
 use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
@@ -44,6 +45,8 @@ pub fn serve(prepared: Prepared) -> Result<()> {
 async fn run_servers(prepared: Prepared) -> Result<()> {
     let Prepared { plan, flags } = prepared;
     let log = flags.log();
+    // Before a line of the log reports that a server is ready: without a handler, SIGHUP ends it.
+    let mut signals = ControlSignals::handle()?;
     let registry = MeterRegistry::new("serve");
     let connections_max = plan.connections_max();
     let host = carrier::open_host(&flags.via, connections_max, carrier::LOGINS)?;
@@ -60,7 +63,7 @@ async fn run_servers(prepared: Prepared) -> Result<()> {
     let result = tokio::select! {
         biased;
         Some(failure) = failures.recv() => Err(failure),
-        result = until_terminated(|| reload(&flags, &servers, connections_max)) => result,
+        () = signals.until_terminated(|| reload(&flags, &servers, connections_max)) => Ok(()),
     };
     notify(ServiceState::Stopping, log);
     servers.close().await;
@@ -106,16 +109,31 @@ fn notify(state: ServiceState, log: Log) {
     }
 }
 
-/// Waits for SIGINT or SIGTERM. Calls `on_hangup` for each SIGHUP, which never ends the server.
-async fn until_terminated(on_hangup: impl Fn()) -> Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut hang_up = signal(SignalKind::hangup())?;
-    loop {
-        tokio::select! {
-            result = tokio::signal::ctrl_c() => return Ok(result?),
-            _ = terminate.recv() => return Ok(()),
-            _ = hang_up.recv() => on_hangup(),
+/// Signals that control the servers.
+struct ControlSignals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl ControlSignals {
+    /// Handles the signals from now on.
+    fn handle() -> Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits for SIGINT or SIGTERM. Calls `on_hangup` for each SIGHUP, which never ends the server.
+    async fn until_terminated(&mut self, on_hangup: impl Fn()) {
+        loop {
+            tokio::select! {
+                _ = self.interrupt.recv() => return,
+                _ = self.terminate.recv() => return,
+                _ = self.hang_up.recv() => on_hangup(),
+            }
         }
     }
 }
