@@ -216,7 +216,9 @@ fn print_config_prints_a_configuration_that_check_accepts() {
 #[ignore = "runs a server; ./x test"]
 fn a_reload_with_a_used_port_keeps_the_listeners_and_the_next_one_opens_the_new_ones() {
     let directory = Directory::new("listeners");
-    let used = TcpListener::bind("127.0.0.1:0").unwrap();
+    // Not an ephemeral port, which another test could take after it is released.
+    let used = (20_000..30_000).find_map(|port| TcpListener::bind(("127.0.0.1", port)).ok());
+    let used = used.unwrap();
     let port = used.local_addr().unwrap().port();
     let text = "[ftp]\nroot = \"ROOT\"\nlisten = [\"127.0.0.1:0\"]\n";
     let path = directory.configuration(text);

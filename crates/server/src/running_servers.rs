@@ -427,9 +427,10 @@ mod tests {
         }
     }
 
-    /// Returns a port that no program uses at any address.
+    /// Returns a port that no program uses at any address. It is not an ephemeral port, which another
+    /// test could take.
     fn free_port() -> u16 {
-        TcpListener::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port()
+        (21_000..30_000).find(|port| TcpListener::bind(("0.0.0.0", *port)).is_ok()).unwrap()
     }
 
     #[test]
