@@ -14,7 +14,7 @@ config=/etc/plumb/serve.toml
 # Runs the command of the unit as the user of the unit, and waits until it serves.
 start_server() {
     setpriv --reuid plumb --regid plumb --clear-groups --inh-caps +net_bind_service \
-        --ambient-caps +net_bind_service env XDG_STATE_HOME=/var/lib \
+        --ambient-caps +net_bind_service env STATE_DIRECTORY=/var/lib/plumb \
         plumb serve --config "$config" 2>/run/serve.log &
     server=$!
     for _ in $(seq 100); do
@@ -40,6 +40,16 @@ getent passwd plumb | grep -q ':/var/lib/plumb:/usr/sbin/nologin$' || fail 'no u
 [ "$(stat -c '%U %a' /var/lib/plumb)" = 'plumb 750' ] || fail 'state directory'
 [ -d /var/log/plumb ] && [ -d /etc/plumb/console ] || fail 'directories'
 
+step 'documentation'
+# Each relative link of a page leads to an installed file.
+find /usr/share/doc/plumbline -name '*.md' | while read -r page; do
+    grep -o ']([^)#:|]*[)#]' "$page" | sed 's/^](//; s/[)#]$//' | while read -r link; do
+        [ -z "$link" ] || [ -e "$(dirname "$page")/$link" ] || echo "$page: $link"
+    done
+done >/run/dead-links
+[ ! -s /run/dead-links ] || fail "dead links: $(cat /run/dead-links)"
+man plumb-serve 2>/dev/null | grep -q 'run-as-a-service.md' || fail 'no walk-through in plumb-serve(1)'
+
 step 'use'
 plumb --version
 man -w plumb plumb-serve plumb-login 5 plumb-serve.toml >/dev/null || fail 'man pages'
@@ -51,12 +61,28 @@ for unit in plumb-serve.service plumb-serve.socket plumb-console@ttyS0.service; 
         fail "$unit"
 done
 [ "$(systemctl is-enabled plumb-serve.service)" = disabled ] || fail 'enabled by the installation'
-plumb serve --check --config "$config"
+plumb serve --check-as plumb --config "$config"
+# The service cannot read this user file, although root can.
+sed 's,^#users = "/etc/plumb/ftp.toml".*,users = "/etc/plumb/ftp.toml",' "$config" >/run/users.toml
+install -m 0600 /dev/null /etc/plumb/ftp.toml
+plumb serve --check --config /run/users.toml || fail 'check as root'
+! plumb serve --check-as plumb --config /run/users.toml 2>/run/check.txt || fail 'check as plumb'
+grep -q 'cannot read user file /etc/plumb/ftp.toml' /run/check.txt || fail "$(cat /run/check.txt)"
 echo 'a served file' >/var/lib/plumb/ftp/file
 start_server
 [ "$(curl -s ftp://127.0.0.1/file)" = 'a served file' ] || fail 'FTP with curl'
 [ "$(curl -sk --ssl-reqd ftp://127.0.0.1/file)" = 'a served file' ] || fail 'FTP in TLS'
-[ "$(HOME=/root plumb get ftp://127.0.0.1/file -)" = 'a served file' ] || fail 'FTP with plumb'
+[ "$(plumb get ftp://127.0.0.1/file -)" = 'a served file' ] || fail 'FTP with plumb'
+# The records of root are not those of the service.
+[ -d ~/.local/state/plumb/transfers ] || fail 'no records of root'
+others=$(find /var/lib/plumb -path /var/lib/plumb/ftp -prune -o ! -user plumb -print)
+[ -z "$others" ] || fail "root writes to the state of the service: $others"
+# The server collects records for a moment.
+for _ in $(seq 50); do
+    if plumb stats list --directory /var/lib/plumb/transfers | grep -q '/file'; then break; fi
+    sleep 0.1
+done
+plumb stats list --directory /var/lib/plumb/transfers | grep -q '/file' || fail 'no records of the service'
 plumb serve --check --config "$config" || fail 'check while the server runs'
 stop_server
 ls -l /var/lib/plumb
@@ -81,7 +107,11 @@ grep -q '^greeting = "changed by the operator"' "$config" || fail 'removal delet
 [ -e /var/lib/plumb/ftp/file ] || fail 'removal deletes served files'
 
 step 'purge'
+echo secret >/etc/plumb/users.toml
+echo foreign >/etc/plumb/other.conf
 dpkg -P plumbline
+[ "$(ls /etc/plumb)" = other.conf ] || fail "in /etc/plumb: $(ls /etc/plumb)"
+rm -r /etc/plumb
 [ ! -e "$config" ] || fail 'the conffile remains'
 [ ! -e /var/log/plumb ] || fail 'the log directory remains'
 [ -z "$(ls /var/lib/plumb/*.pem /var/lib/plumb/transfers 2>/dev/null)" ] || fail 'state remains'

@@ -43,6 +43,24 @@ echo 'nonsense = 1' >>"$config"
 cp /run/saved.toml "$config"
 [ "$(systemctl is-active plumb-serve.service)" = active ] || fail 'an invalid reload stops the server'
 
+echo '== meters and log file'
+plumb meters --list | grep -q serve || fail 'root does not find the meters of the service'
+sed -i '0,/^#log-file = .*/s,,log-file = "/var/log/plumb/serve.log",' "$config"
+systemctl reload plumb-serve.service || fail 'the reload fails'
+wait_for_log() {
+    for _ in $(seq 50); do
+        if grep -qs "$1" /var/log/plumb/serve.log; then return; fi
+        sleep 0.1
+    done
+    fail "no '$1' in the log file"
+}
+wait_for_log 'configuration reloaded'
+mv /var/log/plumb/serve.log /var/log/plumb/serve.log.1
+systemctl kill --kill-who=main --signal=HUP plumb-serve.service
+wait_for_log 'configuration reloaded'
+cp /run/saved.toml "$config"
+systemctl reload plumb-serve.service || fail 'the reload fails'
+
 echo '== journal'
 # The level and no time, because the journal has both.
 journalctl -u plumb-serve -p notice --no-pager -o cat | grep -q '^serving FTP at 127.0.0.1:21' ||

@@ -52,7 +52,11 @@ make_tree() {
     mv "$1/manual/_plumb" "$1/share/zsh/site-functions"
     mv "$1/manual/plumb.fish" "$1/share/fish/vendor_completions.d"
     rmdir "$1/manual"
-    cp "$root/README.md" "$root/CHANGELOG.md" "$root"/LICENSE* "$1/share/doc/plumbline"
+    cp "$root/README.md" "$root/ARCHITECTURE.md" "$root/CONTRIBUTING.md" "$root/CHANGELOG.md" \
+        "$root"/LICENSE* "$1/share/doc/plumbline"
+    cp -r "$root/docs" "$1/share/doc/plumbline"
+    # Lists for the tests of the repository.
+    rm -r "$1/share/doc/plumbline/docs/api" "$1/share/doc/plumbline/docs/ledger"
     cp "$root/packaging"/*.service "$root/packaging"/*.socket "$root/packaging"/*.conf \
         "$root/packaging/serve.toml" "$root/packaging/console.toml" "$1/share/doc/plumbline/systemd"
 }
@@ -62,6 +66,8 @@ build_deb() {
         skip 'Debian package' 'cargo-deb is missing: cargo install --locked cargo-deb'
         return 0
     }
+    # Debian has the license and the changelog under other names.
+    sed 's,(LICENSE),(copyright),; s,(CHANGELOG.md),(NEWS.gz),' "$root/README.md" >"$out/README.md"
     (cd "$root" && cargo deb --quiet --locked --no-build --no-strip -p plumbline --output "$out/")
 }
 

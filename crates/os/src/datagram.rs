@@ -79,7 +79,7 @@ impl DatagramSocket {
     ///
     /// Returns the error of `socket(2)`, `setsockopt(2)` or `bind(2)`.
     pub fn bind(local: SocketAddr) -> io::Result<Self> {
-        Self::bind_to(local, &Outbound::default())
+        Self::bind_socket(local, &Outbound::default(), false)
     }
 
     /// Binds a socket to the address `local` like [`Self::bind`], and to the interface of
@@ -89,6 +89,20 @@ impl DatagramSocket {
     ///
     /// Returns the errors of [`Self::bind`]; ENODEV if there is no such interface.
     pub fn bind_to(local: SocketAddr, outbound: &Outbound) -> io::Result<Self> {
+        Self::bind_socket(local, outbound, false)
+    }
+
+    /// Like [`Self::bind`]. With `shares_port`, other sockets of this user that allow it
+    /// (`SO_REUSEPORT`) may use the port at overlapping addresses while this socket is bound.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `socket(2)`, `setsockopt(2)` or `bind(2)`.
+    pub fn bind_beside(local: SocketAddr, shares_port: bool) -> io::Result<Self> {
+        Self::bind_socket(local, &Outbound::default(), shares_port)
+    }
+
+    fn bind_socket(local: SocketAddr, outbound: &Outbound, shares_port: bool) -> io::Result<Self> {
         let is_ipv4 = local.is_ipv4();
         let family = if is_ipv4 { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -97,7 +111,9 @@ impl DatagramSocket {
             sockopt::set_ipv6_v6only(&fd, true)?;
         }
         outbound.bind_interface(&fd)?;
+        sockopt::set_socket_reuseport(&fd, shares_port)?;
         rustix::net::bind(&fd, &local)?;
+        sockopt::set_socket_reuseport(&fd, false)?;
         Self::of_bound(fd, is_ipv4)
     }
 

@@ -1,5 +1,6 @@
 //! Users of this machine, and permanent changes of a program's user.
 
+use rustix::thread::{CapabilitySet, CapabilitySets};
 use std::ffi::{CStr, CString, OsString};
 use std::io;
 use std::os::unix::ffi::OsStringExt;
@@ -104,6 +105,27 @@ impl User {
         Ok(())
     }
 
+    /// Makes this process run as this user permanently, to check what the user may do. The process
+    /// keeps only the capability to bind ports below 1024, if it has it, as the unit of a service does.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a step fails; the process must then end.
+    pub fn become_for_check(&self) -> io::Result<()> {
+        let groups = self.groups()?;
+        rustix::thread::set_keep_capabilities(true)?;
+        become_user(self.uid, self.gid, &groups)?;
+        let may_bind =
+            rustix::thread::capabilities(None)?.permitted & CapabilitySet::NET_BIND_SERVICE;
+        let kept = CapabilitySets {
+            effective: may_bind,
+            permitted: may_bind,
+            inheritable: CapabilitySet::empty(),
+        };
+        rustix::thread::set_capabilities(None, kept)?;
+        Ok(())
+    }
+
     pub(crate) fn groups(&self) -> io::Result<Vec<libc::gid_t>> {
         let mut groups = vec![0; GROUPS_MAX];
         let mut count = libc::c_int::try_from(groups.len()).unwrap_or(libc::c_int::MAX);
@@ -145,6 +167,12 @@ fn become_user(uid: libc::uid_t, gid: libc::gid_t, groups: &[libc::gid_t]) -> io
         }
     }
     Ok(())
+}
+
+/// Returns the ID of the effective user.
+#[must_use]
+pub fn effective_id() -> u32 {
+    rustix::process::geteuid().as_raw()
 }
 
 /// Returns whether the effective user is root.

@@ -7,7 +7,7 @@
 use os::process::Program;
 use rustix::process::Signal;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
@@ -174,7 +174,7 @@ fn wait_for_line(path: &Path, text: &str) -> String {
 
 #[test]
 #[ignore = "runs a server; ./x test"]
-fn a_reload_applies_texts_and_names_the_keys_that_need_a_restart() {
+fn a_reload_applies_texts_and_moves_the_log_to_another_file() {
     let directory = Directory::new("reload");
     let text = "[ftp]\nroot = \"ROOT\"\nlisten = [\"127.0.0.1:0\"]\ngreeting = \"old\"\n";
     let path = directory.configuration(text);
@@ -182,9 +182,11 @@ fn a_reload_applies_texts_and_names_the_keys_that_need_a_restart() {
     let (mut program, log) = directory.start(command.args(["serve", "--config"]).arg(path));
     let line = log.wait_for("serving FTP at ");
     let address = line.split("serving FTP at ").nth(1).unwrap().split(", ").next().unwrap();
-    directory.configuration(&format!("record = false\n{}", text.replace("old", "new")));
+    let log_file = directory.0.join("log");
+    let keys = format!("record = false\nlog-file = \"{}\"\n", log_file.display());
+    directory.configuration(&format!("{keys}{}", text.replace("old", "new")));
     program.signal(Signal::HUP).unwrap();
-    log.wait_for("plumb: warning: a change of record needs a restart");
+    wait_for_line(&log_file, "configuration reloaded");
     let mut greeting = String::new();
     BufReader::new(TcpStream::connect(address).unwrap()).read_line(&mut greeting).unwrap();
     assert_eq!(greeting, "220 new\r\n");
@@ -208,4 +210,94 @@ fn print_config_prints_a_configuration_that_check_accepts() {
     let path = directory.write("printed.toml", &text);
     let checked = plumb().args(["serve", "--check", "--config"]).arg(&path).output().unwrap();
     assert_eq!(checked.status.code(), Some(2));
+}
+
+#[test]
+#[ignore = "runs a server; ./x test"]
+fn a_reload_with_a_used_port_keeps_the_listeners_and_the_next_one_opens_the_new_ones() {
+    let directory = Directory::new("listeners");
+    // Not an ephemeral port, which another test could take after it is released.
+    let used = (20_000..30_000).find_map(|port| TcpListener::bind(("127.0.0.1", port)).ok());
+    let used = used.unwrap();
+    let port = used.local_addr().unwrap().port();
+    let text = "[ftp]\nroot = \"ROOT\"\nlisten = [\"127.0.0.1:0\"]\n";
+    let path = directory.configuration(text);
+    let mut command = plumb();
+    let (mut program, log) = directory.start(command.args(["serve", "--config"]).arg(path));
+    let line = log.wait_for("serving FTP at ");
+    let address = line.split("serving FTP at ").nth(1).unwrap().split(", ").next().unwrap();
+    let open_session = TcpStream::connect(address).unwrap();
+    let login = format!("[login]\nexec = [\"cat\"]\nlisten = [\"127.0.0.1:{port}\"]\n");
+    directory.configuration(&format!("{login}{}", text.replace("ROOT", "/nonexistent")));
+    program.signal(Signal::HUP).unwrap();
+    let line = log.wait_for("configuration not reloaded");
+    assert!(line.contains("cannot open root directory /nonexistent"), "{line}");
+    directory.configuration(&format!("{login}{text}"));
+    program.signal(Signal::HUP).unwrap();
+    let why = format!("cannot listen on 127.0.0.1:{port}: the port is used by another program");
+    log.wait_for(&why);
+    drop(used);
+    program.signal(Signal::HUP).unwrap();
+    log.wait_for("configuration reloaded");
+    TcpStream::connect(("127.0.0.1", port)).unwrap();
+    directory.configuration(&login);
+    program.signal(Signal::HUP).unwrap();
+    log.wait_for(&format!("no longer listening on {address}"));
+    poll_until_timeout(|| TcpStream::connect(address).err());
+    // The open session continues.
+    (&open_session).write_all(b"NOOP\r\n").unwrap();
+    let replies: Vec<_> =
+        BufReader::new(&open_session).lines().take(2).map(Result::unwrap).collect();
+    assert!(replies[0].starts_with("220 ") && replies[1].starts_with("200 "), "{replies:?}");
+}
+
+#[test]
+#[ignore = "runs a server; ./x test"]
+fn the_state_and_the_meters_of_a_service_are_in_the_directories_of_its_service_manager() {
+    let directory = Directory::new("directories");
+    let path = directory.configuration("[ftp]\nroot = \"ROOT\"\nlisten = [\"127.0.0.1:0\"]\n");
+    let [state, runtime] = ["service-state", "service-runtime"].map(|name| directory.0.join(name));
+    let mut command = plumb();
+    command.args(["serve", "--config"]).arg(path);
+    command.env("STATE_DIRECTORY", &state).env("RUNTIME_DIRECTORY", &runtime);
+    let (mut program, log) = directory.start(&mut command);
+    let line = log.wait_for("serving FTP at ");
+    let address = line.split("serving FTP at ").nth(1).unwrap().split(", ").next().unwrap();
+    let socket = runtime.join(format!("{}.sock", program.child().id()));
+    assert!(socket.exists() && state.join("certificate.pem").exists());
+    let mut get = plumb();
+    get.args(["get", "-q", &format!("ftp://{address}/greeting"), "-"]).env_remove("XDG_STATE_HOME");
+    assert!(get.env("HOME", &directory.0).status().unwrap().success());
+    assert!(directory.0.join(".local/state/plumb/transfers/journal").exists());
+    program.signal(Signal::TERM).unwrap();
+    assert!(program.child().wait().unwrap().success());
+    assert!(fs::read_dir(state.join("transfers/journal")).unwrap().count() > 0);
+    assert!(!directory.0.join("state").exists());
+}
+
+#[test]
+#[ignore = "runs a server; ./x test"]
+fn the_log_names_refused_commands_and_the_size_of_the_file_instead_of_the_compressed_one() {
+    let directory = Directory::new("log-lines");
+    directory.write("files/zeros", &"0".repeat(50_000));
+    let path = directory.configuration("[ftp]\nroot = \"ROOT\"\nlisten = [\"127.0.0.1:0\"]\n");
+    let mut command = plumb();
+    let (_program, log) = directory.start(command.args(["serve", "--config"]).arg(path));
+    let line = log.wait_for("serving FTP at ");
+    let address = line.split("serving FTP at ").nth(1).unwrap().split(", ").next().unwrap();
+    let run = |arguments: &[&str]| {
+        let output = plumb().args(arguments).args(["--no-record"]).output().unwrap();
+        output.status.success()
+    };
+    let url = format!("ftp://{address}/zeros");
+    assert!(run(&["get", "-q", "--mode", "Z", &url, "-"]));
+    log.wait_for("[1] 127.0.0.1");
+    let line = log.wait_for("download of '/zeros'");
+    assert!(line.contains("'/zeros': 50000 bytes in "), "{line}");
+    let file = directory.0.join("files/greeting");
+    assert!(!run(&["put", "-q", file.to_str().unwrap(), &format!("ftp://{address}/new")]));
+    let line = log.wait_for("refused: ");
+    let why = "'STOR new' refused: Permission denied: no right to write new files here";
+    assert!(line.contains(why), "{line}");
+    assert!(log.lines().iter().filter(|line| line.contains("certificate SHA-256")).count() == 1);
 }

@@ -6,7 +6,6 @@
 
 use anyhow::{Context, Result};
 use carrier::fingerprint;
-use os::state_directory::state_directory;
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, OpenOptions};
@@ -37,11 +36,12 @@ pub(super) struct CertificatePaths {
 }
 
 impl CertificatePaths {
-    /// Returns the paths of the configuration file, or else those of the self-signed certificate.
-    pub(super) fn configured(table: Option<&TlsTable>) -> Self {
+    /// Returns the paths of the configuration file, or else those of the self-signed certificate in
+    /// the state directory.
+    pub(super) fn configured(table: Option<&TlsTable>, state_directory: &Path) -> Self {
         match table {
             Some(TlsTable { certificate, key }) => Self::new(certificate.clone(), key.clone()),
-            None => Self::self_signed(&state_directory()),
+            None => Self::self_signed(state_directory),
         }
     }
 

@@ -8,35 +8,60 @@
 
 use super::configuration_loader::ConfigurationLoader;
 use super::flags::Flags;
-use super::login_server::LoginState;
+use super::login_server::LoginPlan;
 use super::resources;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use carrier::Route;
+use os::user::User;
 
-/// Validates the configuration and the files that it names. Returns warnings, each a sentence.
+/// User of the packaged services.
+const SERVICE_USER: &str = "plumb";
+
+/// Validates the configuration and the files that it names, with the rights of the user `check_as` if it
+/// is given. This process then remains that user. Returns warnings, each a sentence.
 ///
 /// # Errors
 ///
-/// Returns the first error of the configuration or of a file that it names.
-pub fn check(flags: &Flags) -> Result<Vec<String>> {
+/// Returns the first error of the configuration or of a file that it names, or an error if this process
+/// cannot become the user.
+pub fn check(flags: &Flags, check_as: Option<&str>) -> Result<Vec<String>> {
     carrier::check_host_supported(&flags.via)?;
-    let loader = ConfigurationLoader::open(flags)?;
     let mut warnings = Vec::new();
+    match check_as {
+        Some(name) => become_user(name)?,
+        // The package creates the user of its services.
+        None if os::user::is_root() && matches!(User::named(SERVICE_USER), Ok(Some(_))) => {
+            warnings.push(format!(
+                "checked with the rights of root; --check-as {SERVICE_USER} checks with those of the \
+                 packaged service"
+            ));
+        }
+        None => {}
+    }
+    let loader = ConfigurationLoader::open(flags)?;
     if let Some(ftp) = loader.ftp()? {
         ftp.check_files()?;
-        warnings = ftp.missing_directories();
+        warnings.extend(ftp.missing_directories());
+        warnings.extend(ftp.unwritable_roots());
+        warnings.extend(ftp.anonymous_note());
     }
     if let Some(tftp) = loader.tftp()? {
         tftp.check_root()?;
+        warnings.extend(tftp.unwritable_root());
     }
     if loader.wants_logins() {
-        let login_state = LoginState::prepare(loader.login()?, flags)?;
-        login_state.configuration().certificate.check()?;
+        LoginPlan::prepare(loader.login()?)?.configuration().certificate.check()?;
     }
     if flags.via == Route::Kernel {
         warnings.extend(resources::check(&loader)?);
     }
     Ok(warnings)
+}
+
+fn become_user(name: &str) -> Result<()> {
+    let user = User::named(name).with_context(|| format!("cannot look up user {name}"))?;
+    let user = user.with_context(|| format!("no user {name} on this machine"))?;
+    user.become_for_check().with_context(|| format!("cannot check as user {name}: run as root"))
 }
 
 #[cfg(test)]
@@ -54,13 +79,13 @@ mod tests {
     #[test]
     fn check_and_server_reject_a_serial_line_alike() {
         let serial = flags("serial:/dev/ttyS0?baud=9600&link=llp");
-        let check_result = check(&serial);
+        let check_result = check(&serial, None);
         let prepare_result = crate::prepare(&serial);
         let messages = [check_result.map(drop), prepare_result.map(drop)]
             .map(|result| format!("{:#}", result.unwrap_err()));
         let why = "a serial line leads to one host only, and this command needs a network: \
                    use tun: or tap:";
         assert_eq!(messages, [why, why]);
-        assert!(check(&flags("tun:plumb9")).is_ok());
+        assert!(check(&flags("tun:plumb9"), None).is_ok());
     }
 }

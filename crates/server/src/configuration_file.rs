@@ -8,6 +8,7 @@ use super::login_configuration::LoginTable;
 use super::tftp::TftpTable;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// Content of the configuration file, without defaults.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -21,6 +22,11 @@ pub(super) struct ConfigurationFile {
     pub(super) tls: Option<TlsTable>,
     /// Whether a record of each transfer is written; true by default.
     pub(super) record: Option<bool>,
+    /// Directory of the generated certificate and of the transfer records; that of the service
+    /// manager or of the user by default.
+    pub(super) state_directory: Option<PathBuf>,
+    /// File of the log; standard error by default.
+    pub(super) log_file: Option<PathBuf>,
     /// Address of the metrics endpoint.
     #[serde(default, deserialize_with = "address_text::metrics")]
     pub(super) metrics: Option<SocketAddr>,

@@ -13,6 +13,8 @@ use super::metrics::{self, EndpointSettings};
 use super::shared_settings::SharedSettings;
 use super::tftp::TftpSettings;
 use anyhow::Result;
+use os::state_directory::{service_state_directory, state_directory};
+use std::path::PathBuf;
 use toml_file::TomlFile;
 
 /// Flags and configuration file, from which the settings of each server are taken.
@@ -42,6 +44,13 @@ impl<'a> ConfigurationLoader<'a> {
         let has_files = self.wants_ftp() || self.wants_tftp();
         let is_in_file = self.file.login.is_some() || !self.file.consoles.is_empty();
         !has_files || is_in_file || self.flags.login.is_requested()
+    }
+
+    /// Returns whether neither a flag nor the file requests a server.
+    pub(super) fn names_no_server(&self) -> bool {
+        let is_in_file = self.file.login.is_some() || !self.file.consoles.is_empty();
+        let is_requested = is_in_file || self.flags.login.is_requested();
+        !is_requested && !self.wants_ftp() && !self.wants_tftp()
     }
 
     /// Returns whether the FTP server runs: if it is requested, or if a root directory is given
@@ -105,6 +114,18 @@ impl<'a> ConfigurationLoader<'a> {
         !self.flags.no_record && self.file.record.unwrap_or(true)
     }
 
+    /// Returns the file of the log; `None` for standard error.
+    pub(super) fn log_file(&self) -> Option<PathBuf> {
+        self.flags.log_file.clone().or_else(|| self.file.log_file.clone())
+    }
+
+    /// Returns the directory of the generated certificate and of the transfer records: that of the
+    /// configuration file, of the service manager, or of the user.
+    pub(super) fn state_directory(&self) -> PathBuf {
+        let configured = self.file.state_directory.clone();
+        configured.or_else(service_state_directory).unwrap_or_else(state_directory)
+    }
+
     /// Returns whether the meters are available to `plumb meters`.
     pub(super) fn has_meters_socket(&self) -> bool {
         !self.flags.no_meters_socket && self.file.meters_socket.unwrap_or(true)
@@ -134,6 +155,8 @@ impl<'a> ConfigurationLoader<'a> {
             ftp: ftp.transpose()?,
             tls: file.tls,
             record: Some(self.is_recording()),
+            state_directory: Some(self.state_directory()),
+            log_file: self.log_file(),
             metrics: self.flags.metrics.or(file.metrics),
             metrics_hosts: hosts.cloned().collect(),
             meters_socket: Some(self.has_meters_socket()),
@@ -147,7 +170,10 @@ impl<'a> ConfigurationLoader<'a> {
             allow: &self.flags.allow,
             deny: &self.flags.deny,
             via: &self.flags.via,
-            certificate: CertificatePaths::configured(self.file.tls.as_ref()),
+            certificate: CertificatePaths::configured(
+                self.file.tls.as_ref(),
+                &self.state_directory(),
+            ),
             is_root: self.is_root,
         }
     }

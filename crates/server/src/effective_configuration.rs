@@ -1,30 +1,8 @@
-//! The configuration with the flags and all defaults, as TOML, and the keys that a reload does not
-//! apply.
+//! The configuration with the flags and all defaults, as TOML.
 
 use super::configuration_loader::ConfigurationLoader;
 use super::flags::Flags;
 use anyhow::Result;
-use std::collections::{BTreeMap, BTreeSet};
-use toml::{Table, Value};
-
-/// Keys that a reload applies; a prefix that ends with a period stands for all keys of a table. The
-/// certificates of `[tls]` apply to FTP.
-const RELOADABLE: [&str; 12] = [
-    "ftp.",
-    "login.allow",
-    "login.deny",
-    "login.greeting",
-    "login.idle-timeout-s",
-    "login.login-timeout-s",
-    "login.motd",
-    "login.sessions-max",
-    "login.sessions-per-source-max",
-    "tftp.allow",
-    "tftp.deny",
-    "tftp.transfers-per-source-max",
-];
-/// Keys of the tables above that a reload does not apply.
-const NOT_RELOADABLE: [&str; 2] = ["ftp.listen", "ftp.listen-tls"];
 
 /// Returns the configuration with the flags and all defaults, as TOML. Read as a configuration file, it
 /// gives the same configuration.
@@ -33,50 +11,10 @@ const NOT_RELOADABLE: [&str; 2] = ["ftp.listen", "ftp.listen-tls"];
 ///
 /// Returns an error if the configuration is invalid.
 pub fn effective_configuration(flags: &Flags) -> Result<String> {
-    Ok(toml::to_string(&ConfigurationLoader::open(flags)?.effective()?)?)
-}
-
-/// Configuration with which the servers run.
-#[derive(Clone, Debug)]
-pub(super) struct RunningConfiguration(BTreeMap<String, Value>);
-
-impl RunningConfiguration {
-    /// Reads the configuration with the flags and all defaults.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the configuration is invalid.
-    pub(super) fn read(flags: &Flags) -> Result<Self> {
-        let table = Table::try_from(ConfigurationLoader::open(flags)?.effective()?)?;
-        let mut keys = BTreeMap::new();
-        for (name, value) in table {
-            match value {
-                // The table itself is a key too, because a new table is a new server.
-                Value::Table(table) => {
-                    keys.insert(name.clone(), Value::Boolean(true));
-                    keys.extend(
-                        table.into_iter().map(|(key, value)| (format!("{name}.{key}"), value)),
-                    );
-                }
-                value => _ = keys.insert(name, value),
-            }
-        }
-        Ok(Self(keys))
-    }
-
-    /// Returns the keys that differ in `new` and that only a restart applies.
-    pub(super) fn keys_for_restart(&self, new: &Self) -> Vec<String> {
-        let names: BTreeSet<&String> = self.0.keys().chain(new.0.keys()).collect();
-        let differs = |name: &&&String| self.0.get(**name) != new.0.get(**name);
-        let needs_restart = |name: &&&String| {
-            let is_reloadable = RELOADABLE.iter().any(|known| match known.ends_with('.') {
-                true => name.starts_with(known),
-                false => **name == known,
-            });
-            !is_reloadable || NOT_RELOADABLE.contains(&name.as_str())
-        };
-        names.iter().filter(differs).filter(needs_restart).map(|name| (*name).clone()).collect()
-    }
+    let loader = ConfigurationLoader::open(flags)?;
+    let note = loader.ftp()?.and_then(|ftp| ftp.anonymous_note());
+    let note = note.map(|note| format!("# {note}\n")).unwrap_or_default();
+    Ok(note + &toml::to_string(&loader.effective()?)?)
 }
 
 #[cfg(test)]
@@ -104,9 +42,7 @@ mod tests {
         let ftp = loader.ftp().unwrap();
         let tftp = loader.tftp().unwrap();
         let is_recording = loader.is_recording();
-        let settings = format!("{login:#?} {ftp:#?} {tftp:#?} {metrics:#?} {is_recording}");
-        // Whether the file has the table makes no difference for the servers.
-        settings.replace("has_table: false", "has_table: true")
+        format!("{login:#?} {ftp:#?} {tftp:#?} {metrics:#?} {is_recording}")
     }
 
     #[test]
@@ -153,24 +89,5 @@ mod tests {
         ] {
             assert!(printed.lines().any(|printed| printed == line), "{line} is not in\n{printed}");
         }
-    }
-
-    #[test]
-    fn only_keys_that_a_reload_does_not_apply_need_a_restart() {
-        let read = |text: &str| {
-            let path = write(text, "restart");
-            let running = RunningConfiguration::read(&flags(path.clone())).unwrap();
-            std::fs::remove_file(path).unwrap();
-            running
-        };
-        let ftp = "[ftp]\nroot = \"/\"\n";
-        let running = read(ftp);
-        let changed = |text: &str| running.keys_for_restart(&read(text));
-        assert_eq!(changed(ftp), Vec::<String>::new());
-        assert_eq!(changed(&format!("{ftp}greeting = \"hi\"\n")), Vec::<String>::new());
-        let listen = format!("metrics = 9559\n{ftp}listen = [\"127.0.0.1:2122\"]\n");
-        assert_eq!(changed(&listen), ["ftp.listen", "metrics"]);
-        let tftp = format!("{ftp}[tftp]\nroot = \"/\"\n");
-        assert!(changed(&tftp).contains(&"tftp".to_owned()));
     }
 }

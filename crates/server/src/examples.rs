@@ -48,6 +48,9 @@ pub fn configuration_tables() -> Vec<DocumentedTable> {
 /// A configuration file with every key.
 pub const CONFIGURATION: &str = "\
 record = true                  # record each transfer by FTP and TFTP for 'plumb stats'
+state-directory = \"/var/lib/plumb\" # of the records and of the generated certificate; default:
+                               # STATE_DIRECTORY of systemd, or the state directory of the user
+log-file = \"/var/log/plumb/serve.log\" # opened again on SIGHUP; default: standard error
 metrics = \"127.0.0.1:9559\"     # address of Prometheus metrics at /metrics; default: none
 metrics-hosts = [\"stats.example.net\"] # further host names accepted in requests
 meters-socket = true           # for 'plumb meters'

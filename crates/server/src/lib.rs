@@ -9,7 +9,8 @@
 //! all sessions on tokio.
 //!
 //! The flags and the configuration file are merged in one place (`configuration_loader`), which
-//! returns the settings of each server.
+//! returns the settings of each server. The start and each reload load a `plan`, open its listeners,
+//! and apply it to the `running_servers`: completely, or after an error not at all.
 
 mod address_text;
 mod admission;
@@ -33,6 +34,7 @@ mod listener;
 mod log;
 mod log_line;
 mod log_output;
+mod log_text;
 mod login_configuration;
 mod login_connection;
 mod login_listeners;
@@ -41,20 +43,22 @@ mod login_server;
 mod login_session;
 mod metered;
 mod metrics;
+mod plan;
 mod prepare;
 mod program;
 mod reaper;
 mod resources;
 mod root;
 mod run;
+mod running_servers;
 mod send_queue;
 mod session_backend;
 mod session_end;
 mod session_id;
 mod shared_settings;
+mod socket_set;
 mod source;
 mod start_tls_policy;
-mod startup;
 mod telnet_client;
 mod telnet_session;
 mod tftp;

@@ -104,12 +104,13 @@ impl ListenAddresses {
     }
 }
 
-/// Returns the first address of each port. A port of the user-space host covers all its addresses.
+/// Returns the wildcard address of each port, because a port of the user-space host covers all its
+/// addresses.
 pub(super) fn one_per_port(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
     let mut distinct: Vec<SocketAddr> = Vec::new();
     for address in addresses {
         if distinct.iter().all(|known| known.port() != address.port()) {
-            distinct.push(*address);
+            distinct.push((Ipv6Addr::UNSPECIFIED, address.port()).into());
         }
     }
     distinct
@@ -158,7 +159,8 @@ mod tests {
         let listen: Vec<SocketAddr> =
             ["192.0.2.1:23", "[::]:23", "[::]:24"].map(|address| address.parse().unwrap()).into();
         let addresses = ListenAddresses { listen: listen.clone(), listen_tls: Vec::new() };
-        assert_eq!(addresses.to_open(true).listen, [listen[0], listen[2]]);
+        let wildcard = |port: u16| SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
+        assert_eq!(addresses.to_open(true).listen, [wildcard(23), wildcard(24)]);
         assert_eq!(addresses.to_open(false), addresses);
     }
 

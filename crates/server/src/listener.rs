@@ -12,9 +12,11 @@ use anyhow::{Context, Result};
 use carrier::TcpConnection;
 use os::host::Host;
 use rustix::io::Errno;
+use rustix::net::sockopt;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpSocket};
@@ -90,20 +92,33 @@ pub(super) enum ServerListener {
 }
 
 impl ServerListener {
-    /// Opens a listener at `address`, or at its port on `host`.
+    /// Opens a listener at `address`, or at its port on `host`. `closing` are listeners of this server
+    /// that are about to be closed and use the port at other addresses, such as a loopback address
+    /// beside a wildcard address.
     ///
     /// # Errors
     ///
     /// Returns an error that names the address and the reason if the address cannot be used.
-    pub(super) fn open(host: Option<&Host>, address: SocketAddr) -> Result<Self> {
-        let Some(host) = host else { return Self::open_kernel(address) };
+    pub(super) fn open(
+        host: Option<&Host>,
+        address: SocketAddr,
+        closing: &[Rc<Self>],
+    ) -> Result<Self> {
+        let Some(host) = host else {
+            let open = || Self::open_kernel(address, !closing.is_empty());
+            let kernel = closing.iter().filter_map(|listener| match &**listener {
+                Self::Kernel(listener) => Some(listener),
+                Self::Userspace(_) => None,
+            });
+            return with_shared_port(kernel, open);
+        };
         let port = address.port();
         let listener = host.listen(port);
         let failure = || format!("cannot listen on port {port} of plumb's own TCP/IP stack");
         listener.map(Self::Userspace).with_context(failure)
     }
 
-    fn open_kernel(address: SocketAddr) -> Result<Self> {
+    fn open_kernel(address: SocketAddr, shares_port: bool) -> Result<Self> {
         let inherited = inherited_sockets::take_listener(address);
         let inherited = inherited.map_err(|error| listen_error(address, error))?;
         if let Some(listener) = inherited {
@@ -114,7 +129,12 @@ impl ServerListener {
             SocketAddr::V6(_) => TcpSocket::new_v6(),
         }?;
         socket.set_reuseaddr(true)?;
-        let result = socket.bind(address).and_then(|()| socket.listen(BACKLOG));
+        socket.set_reuseport(shares_port)?;
+        let result =
+            socket.bind(address).and_then(|()| socket.listen(BACKLOG)).and_then(|listener| {
+                sockopt::set_socket_reuseport(&listener, false)?;
+                Ok(listener)
+            });
         result.map(Self::Kernel).map_err(|error| listen_error(address, error))
     }
 
@@ -134,7 +154,7 @@ impl ServerListener {
 
     /// Accepts connections for `service` until the listener fails. Returns the error; only a
     /// listener of the user-space host fails.
-    pub(super) async fn run<S: ConnectionService>(self, service: Rc<S>) -> io::Error {
+    pub(super) async fn run<S: ConnectionService>(self: Rc<Self>, service: Rc<S>) -> io::Error {
         let mut connections = OpenConnections::new(service.connections_max());
         let mut failure_log = FailureLog::default();
         loop {
@@ -216,6 +236,25 @@ impl<S: ConnectionService> Drop for AdmittedSlot<S> {
             self.service.release(self.peer);
         }
     }
+}
+
+/// Calls `open` while further sockets may be bound to the ports of `closing`. `SO_REUSEPORT` is set only
+/// for this time, because other programs of the same user could share the ports, too.
+pub(super) fn with_shared_port<'a, S: AsFd + 'a, T>(
+    closing: impl Iterator<Item = &'a S>,
+    open: impl FnOnce() -> T,
+) -> T {
+    let closing: Vec<&S> = closing.collect();
+    let share = |is_shared: bool| {
+        for socket in &closing {
+            // Without the option, the port counts as used.
+            _ = sockopt::set_socket_reuseport(socket, is_shared);
+        }
+    };
+    share(true);
+    let result = open();
+    share(false);
+    result
 }
 
 /// Returns the error of a kernel socket that cannot be bound to `address`, with the reason.
@@ -362,9 +401,9 @@ mod tests {
 
     /// Runs `service` at a free port, and returns the address.
     fn start(service: &Rc<TestService>) -> SocketAddr {
-        let listener = ServerListener::open(None, (Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let listener = ServerListener::open(None, (Ipv4Addr::LOCALHOST, 0).into(), &[]).unwrap();
         let at = listener.name().unwrap().parse().unwrap();
-        tokio::task::spawn_local(listener.run(Rc::clone(service)));
+        tokio::task::spawn_local(Rc::new(listener).run(Rc::clone(service)));
         at
     }
 
@@ -429,7 +468,8 @@ mod tests {
             let listener = TcpListener::from_std(socket).unwrap();
             let at = listener.local_addr().unwrap();
             let service = TestService::new(9, None);
-            tokio::task::spawn_local(ServerListener::Kernel(listener).run(Rc::clone(&service)));
+            let listener = Rc::new(ServerListener::Kernel(listener));
+            tokio::task::spawn_local(listener.run(Rc::clone(&service)));
             service.changed.notified().await;
             let text =
                 format!("cannot accept a connection on {at}: Invalid argument (os error 22)");
@@ -458,13 +498,14 @@ mod tests {
     #[test]
     fn the_error_of_an_address_names_the_reason() {
         run_test(async {
-            let taken = ServerListener::open(None, (Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+            let taken = ServerListener::open(None, (Ipv4Addr::LOCALHOST, 0).into(), &[]).unwrap();
             let at: SocketAddr = taken.name().unwrap().parse().unwrap();
-            let error = ServerListener::open(None, at).unwrap_err();
+            let error = ServerListener::open(None, at, &[]).unwrap_err();
             let why = format!("cannot listen on {at}: the port is used by another program");
             assert_eq!(error.to_string(), why);
             // RFC 5737: an address for documentation.
-            let error = ServerListener::open(None, "192.0.2.1:9".parse().unwrap()).unwrap_err();
+            let error =
+                ServerListener::open(None, "192.0.2.1:9".parse().unwrap(), &[]).unwrap_err();
             let why = "cannot listen on 192.0.2.1:9: not an address of this machine";
             assert_eq!(error.to_string(), why);
         });

@@ -4,7 +4,7 @@
 
 use super::line_writer::StandardError;
 use super::log_line::{Level, LineContext, LogEvent};
-use super::log_output::LogOutput;
+use super::log_output::{self, LogOutput};
 use serde::Serialize;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -51,8 +51,12 @@ pub(super) enum ServeEvent<'a> {
     NoLogin { at: String, program: &'a str },
     /// A client obtained write access to a console.
     Writes { from: SocketAddr, device: String },
-    /// The user file and the address prefixes of the login server were reloaded.
-    ReloadedLogins,
+    /// Clients may write to a root, but the server cannot.
+    UnwritableRoot { why: String },
+    /// A listener was closed by a reload.
+    Closed { at: String },
+    /// The configuration was reloaded.
+    Reloaded,
     /// Reloading failed; the previous configuration remains in force.
     NotReloaded { why: String },
     /// Keys have changed that a reload does not apply.
@@ -105,7 +109,9 @@ impl std::fmt::Display for ServeEvent<'_> {
                 if os::user::is_root() { " as root" } else { "" }
             ),
             Self::Writes { from, device } => write!(f, "{from} has write access to {device}"),
-            Self::ReloadedLogins => f.write_str("login users and address prefixes reloaded"),
+            Self::UnwritableRoot { why } => f.write_str(why),
+            Self::Closed { at } => write!(f, "no longer listening on {at}"),
+            Self::Reloaded => f.write_str("configuration reloaded"),
             Self::NotReloaded { why } => {
                 write!(f, "configuration not reloaded, the old one stays in force: {why}")
             }
@@ -137,6 +143,7 @@ impl LogEvent for ServeEvent<'_> {
             | Self::NoTransferRecord { .. }
             | Self::NoMeters { .. }
             | Self::NoStartTls { .. }
+            | Self::UnwritableRoot { .. }
             | Self::NoLogin { .. }
             | Self::LinesDropped { .. }
             | Self::RestartNeeded { .. }
@@ -146,7 +153,8 @@ impl LogEvent for ServeEvent<'_> {
             | Self::Certificate { .. }
             | Self::LineUp { .. }
             | Self::Metrics { .. }
-            | Self::ReloadedLogins
+            | Self::Closed { .. }
+            | Self::Reloaded
             | Self::Closing { .. } => Level::Notice,
             Self::Connected { .. }
             | Self::LoggedIn { .. }
@@ -170,7 +178,7 @@ impl Log {
             return;
         }
         let output = LogOutput::get();
-        let context = LineContext::now(self.is_json, output.is_journal);
+        let context = LineContext::now(self.is_json, log_output::is_journal());
         let line = context.line(event).into_bytes();
         match &output.writer {
             // A function without captured values, because the queue keeps it.
@@ -185,7 +193,7 @@ impl Log {
 }
 
 fn line_of_dropped(is_json: bool, count: u64) -> Vec<u8> {
-    let context = LineContext::now(is_json, LogOutput::get().is_journal);
+    let context = LineContext::now(is_json, log_output::is_journal());
     context.line(&ServeEvent::LinesDropped { count }).into_bytes()
 }
 
@@ -251,7 +259,9 @@ mod tests {
             ServeEvent::NoMeters { why: text() },
             ServeEvent::NoStartTls { why: text() },
             ServeEvent::Writes { from, device: text() },
-            ServeEvent::ReloadedLogins,
+            ServeEvent::Reloaded,
+            ServeEvent::Closed { at: text() },
+            ServeEvent::UnwritableRoot { why: text() },
             ServeEvent::NotReloaded { why: text() },
             ServeEvent::LinesDropped { count: 1 },
             ServeEvent::Closing { sessions: 1 },
@@ -261,7 +271,7 @@ mod tests {
             ServeEvent::NoLogin { at: text(), program: name },
             ServeEvent::RestartNeeded { keys: vec![text()] },
         ];
-        assert_lines_are_harmless(&events, 24, |event| match event {
+        assert_lines_are_harmless(&events, 26, |event| match event {
             ServeEvent::Listening { .. } => 0,
             ServeEvent::Certificate { .. } => 1,
             ServeEvent::Connected { .. } => 2,
@@ -278,7 +288,9 @@ mod tests {
             ServeEvent::NoStartTls { .. } => 13,
             ServeEvent::Writes { .. } => 14,
             ServeEvent::Closing { .. } => 15,
-            ServeEvent::ReloadedLogins => 16,
+            ServeEvent::Reloaded => 16,
+            ServeEvent::Closed { .. } => 24,
+            ServeEvent::UnwritableRoot { .. } => 25,
             ServeEvent::NotReloaded { .. } => 17,
             ServeEvent::LinesDropped { .. } => 18,
             ServeEvent::AcceptFailed { .. } => 19,

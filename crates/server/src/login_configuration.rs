@@ -71,8 +71,6 @@ impl LoginTable {
 /// Configuration with all defaults applied.
 #[derive(Clone, Debug)]
 pub(super) struct LoginConfiguration {
-    /// Whether the configuration file has the table `[login]`.
-    pub(super) has_table: bool,
     /// Listen addresses of logins; none if only consoles are served.
     pub(super) addresses: ListenAddresses,
     /// START_TLS policy of cleartext listeners; by default it depends on the listen address.
@@ -100,7 +98,6 @@ impl LoginConfiguration {
         flags: &LoginFlags,
         shared: &SharedSettings<'_>,
     ) -> Result<Self> {
-        let has_table = table.is_some();
         let mut table = table.unwrap_or_default();
         let mut addresses = ListenAddresses::given(
             (&flags.listen, &flags.listen_tls),
@@ -143,7 +140,6 @@ impl LoginConfiguration {
         let idle_timeout_s = flags.idle_timeout_s.or(table.idle_timeout_s);
         let login_timeout_s = table.login_timeout_s.unwrap_or(LOGIN_TIMEOUT_S);
         Ok(Self {
-            has_table,
             addresses,
             start_tls: flags.tls.or(table.tls),
             consoles,
@@ -242,7 +238,7 @@ mod tests {
             allow: &[],
             deny: &[],
             via,
-            certificate: CertificatePaths::configured(None),
+            certificate: CertificatePaths::configured(None, "/nonexistent".as_ref()),
             is_root: false,
         };
         LoginConfiguration::complete(file.login, file.consoles, flags, &shared)

@@ -10,6 +10,7 @@ use super::client_stream::{self, BufferedStream, ClientStream, Socket};
 use super::console::{ConsoleSession, SerialConsole};
 use super::listener::ConnectionService;
 use super::log::ServeEvent;
+use super::log_text::without_address;
 use super::login_server::LoginServer;
 use super::login_session::LoginSession;
 use super::metered::{Metered, MeteredStream};
@@ -23,6 +24,7 @@ use super::userspace_tcp::UserspaceTcp;
 use anyhow::{Context, Result};
 use carrier::TcpConnection;
 use net::meter::Account;
+use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -36,15 +38,21 @@ use tokio_rustls::TlsAcceptor;
 /// Time limit of the TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Service of one listener: logins or a console, with the TLS settings of the listener.
-pub(super) struct LoginService {
-    pub(super) server: Rc<LoginServer>,
+/// Policy of a listener, which a reload can change.
+#[derive(Clone)]
+pub(super) struct LoginPolicy {
     /// TLS acceptor, used from the first byte or after START_TLS.
     pub(super) acceptor: Option<TlsAcceptor>,
     /// START_TLS policy; `None` if the listener uses TLS from the first byte.
     pub(super) start_tls: Option<StartTls>,
     /// Serial line served instead of logins.
     pub(super) console: Option<Rc<SerialConsole>>,
+}
+
+/// Service of one listener: logins or a console.
+pub(super) struct LoginService {
+    pub(super) server: Rc<LoginServer>,
+    pub(super) policy: Rc<RefCell<LoginPolicy>>,
 }
 
 impl ConnectionService for LoginService {
@@ -60,15 +68,17 @@ impl ConnectionService for LoginService {
     }
 
     fn notify_refused(&self, connection: &TcpConnection, refusal: AdmissionRefusal) {
-        if let (Some(_), TcpConnection::Kernel(stream)) = (self.start_tls, connection) {
+        let start_tls = self.policy.borrow().start_tls;
+        if let (Some(_), TcpConnection::Kernel(stream)) = (start_tls, connection) {
             // If the reply does not fit into the send buffer, the client gets none.
             _ = stream.try_write(format!("{refusal}\r\n").as_bytes());
         }
     }
 
     async fn serve(self: Rc<Self>, connection: TcpConnection, peer: SocketAddr) {
-        if let Err(error) = self.serve_connection(connection, peer).await {
-            let why = format!("{error:#}");
+        let policy = self.policy.borrow().clone();
+        if let Err(error) = serve_connection(&self.server, &policy, connection, peer).await {
+            let why = without_address(&format!("{error:#}"));
             self.server.log.write(&ServeEvent::Refused { from: peer, why });
         }
     }
@@ -78,54 +88,57 @@ impl ConnectionService for LoginService {
     }
 }
 
-impl LoginService {
-    /// Serves a connection to its end.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the connection, its TLS handshake or the session fails.
-    async fn serve_connection(&self, connection: TcpConnection, peer: SocketAddr) -> Result<()> {
-        match (connection, self.start_tls) {
-            (TcpConnection::Kernel(stream), None) => {
-                client_stream::prepare(&stream)?;
-                self.run_in_tls(stream, peer).await
-            }
-            (TcpConnection::Userspace(stream), None) => self.run_in_tls(stream, peer).await,
-            (TcpConnection::Kernel(stream), Some(policy)) => {
-                let stream = Socket::new(stream.into_std()?)?;
-                let console = self.console.as_ref();
-                let upgrade = run_session(stream, peer, policy, console, &self.server).await?;
-                let Some((stream, rest)) = upgrade else { return Ok(()) };
-                let stream = TcpStream::from_std(stream.into_stream())?;
-                self.run_in_tls(PrefixedStream { rest, stream }, peer).await
-            }
-            (TcpConnection::Userspace(stream), Some(policy)) => {
-                let stream = UserspaceTcp::new(stream);
-                let console = self.console.as_ref();
-                let upgrade = run_session(stream, peer, policy, console, &self.server).await?;
-                let Some((stream, rest)) = upgrade else { return Ok(()) };
-                self.run_in_tls(PrefixedStream { rest, stream: stream.into_stream() }, peer).await
-            }
+/// Serves a connection to its end.
+///
+/// # Errors
+///
+/// Returns an error if the connection, its TLS handshake or the session fails.
+async fn serve_connection(
+    server: &Rc<LoginServer>,
+    policy: &LoginPolicy,
+    connection: TcpConnection,
+    peer: SocketAddr,
+) -> Result<()> {
+    let console = policy.console.as_ref();
+    match (connection, policy.start_tls) {
+        (TcpConnection::Kernel(stream), None) => {
+            client_stream::prepare(&stream)?;
+            run_in_tls(server, policy, stream, peer).await
+        }
+        (TcpConnection::Userspace(stream), None) => run_in_tls(server, policy, stream, peer).await,
+        (TcpConnection::Kernel(stream), Some(start_tls)) => {
+            let stream = Socket::new(stream.into_std()?)?;
+            let upgrade = run_session(stream, peer, start_tls, console, server).await?;
+            let Some((stream, rest)) = upgrade else { return Ok(()) };
+            let stream = TcpStream::from_std(stream.into_stream())?;
+            run_in_tls(server, policy, PrefixedStream { rest, stream }, peer).await
+        }
+        (TcpConnection::Userspace(stream), Some(start_tls)) => {
+            let stream = UserspaceTcp::new(stream);
+            let upgrade = run_session(stream, peer, start_tls, console, server).await?;
+            let Some((stream, rest)) = upgrade else { return Ok(()) };
+            let stream = PrefixedStream { rest, stream: stream.into_stream() };
+            run_in_tls(server, policy, stream, peer).await
         }
     }
+}
 
-    async fn run_in_tls<S: AsyncRead + AsyncWrite + SendQueue + Unpin>(
-        &self,
-        stream: S,
-        peer: SocketAddr,
-    ) -> Result<()> {
-        let server = &self.server;
-        let acceptor = self.acceptor.as_ref().context("no TLS certificate")?;
-        let stream = MeteredStream::new(stream, Rc::clone(server), Account::Interrupt);
-        let handshake = server.charge_future(Account::Encryption, acceptor.accept(stream));
-        let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await;
-        let stream = stream.context("TLS handshake timed out")?;
-        let stream = stream.context("TLS handshake failed")?;
-        let stream =
-            BufferedStream::new(MeteredStream::new(stream, Rc::clone(server), Account::Encryption));
-        // START_TLS is off inside TLS, so no stream is returned.
-        run_session(stream, peer, StartTls::Off, self.console.as_ref(), server).await.map(drop)
-    }
+async fn run_in_tls<S: AsyncRead + AsyncWrite + SendQueue + Unpin>(
+    server: &Rc<LoginServer>,
+    policy: &LoginPolicy,
+    stream: S,
+    peer: SocketAddr,
+) -> Result<()> {
+    let acceptor = policy.acceptor.as_ref().context("no TLS certificate")?;
+    let stream = MeteredStream::new(stream, Rc::clone(server), Account::Interrupt);
+    let handshake = server.charge_future(Account::Encryption, acceptor.accept(stream));
+    let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await;
+    let stream = stream.context("TLS handshake timed out")?;
+    let stream = stream.context("TLS handshake failed")?;
+    let stream =
+        BufferedStream::new(MeteredStream::new(stream, Rc::clone(server), Account::Encryption));
+    // START_TLS is off inside TLS, so no stream is returned.
+    run_session(stream, peer, StartTls::Off, policy.console.as_ref(), server).await.map(drop)
 }
 
 /// Runs one session and logs its end. If the session is to continue in TLS, returns the client's

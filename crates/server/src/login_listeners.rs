@@ -1,68 +1,69 @@
-//! Listeners of the logins and of the serial consoles.
+//! Listeners of the logins and of the serial consoles, as the configuration describes them.
 
-use super::console::{self, SerialConsole};
+use super::console::SerialConsole;
 use super::listen_addresses::ListenAddresses;
-use super::listener::ServerListener;
-use super::log::ServeEvent;
-use super::login_connection::LoginService;
-use super::login_server::LoginServer;
+use super::login_configuration::LoginConfiguration;
+use super::login_connection::LoginPolicy;
+use super::socket_set::{ConfiguredSocket, SocketDescription};
 use super::start_tls_policy::StartTls;
-use super::startup::StartupGuard;
-use anyhow::{Context, Result};
-use os::host::Host;
-use std::io;
+use anyhow::Result;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-/// Serves logins and consoles until no connections can be accepted any more. Drops `startup` when all
-/// listeners are open.
-///
-/// # Errors
-///
-/// Returns an error if a listener cannot be opened, or the error of a listener that failed.
-pub(crate) async fn listen(
-    login_server: Rc<LoginServer>,
-    host: Option<Host>,
-    startup: StartupGuard,
-) -> Result<()> {
-    let configuration = login_server.configuration();
-    let mut accept_tasks = JoinSet::new();
-    let mut listeners =
-        Listeners { login_server: &login_server, host: host.as_ref(), acceptor: None };
-    let start_tls = configuration.start_tls;
-    listeners.open(&configuration.addresses, start_tls, None, &mut accept_tasks)?;
-    for settings in &configuration.consoles {
-        let console = Rc::new(SerialConsole::new(settings.clone()));
-        tokio::task::spawn_local(console::run_port(Rc::clone(&console), Rc::clone(&login_server)));
-        let start_tls = settings.start_tls;
-        listeners.open(&settings.addresses, start_tls, Some(&console), &mut accept_tasks)?;
+/// Listeners of a configuration, and events for the log.
+#[derive(Default)]
+pub(super) struct LoginListeners {
+    pub(super) sockets: Vec<ConfiguredSocket<LoginPolicy>>,
+    /// SHA-256 fingerprint of the certificate, if a listener uses TLS.
+    pub(super) certificate: Option<String>,
+    /// Reason for which START_TLS is not offered, if it would be offered by default.
+    pub(super) no_start_tls: Option<String>,
+    /// Addresses at which clients of any address run a program without a login.
+    pub(super) without_login: Vec<SocketAddr>,
+}
+
+impl LoginListeners {
+    /// Returns the listeners of `configuration`, whose consoles are `consoles`. Generates a missing
+    /// certificate.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a listener needs a certificate that cannot be used.
+    pub(super) fn of(
+        configuration: &LoginConfiguration,
+        consoles: &[Rc<SerialConsole>],
+        is_userspace: bool,
+    ) -> Result<Self> {
+        let listeners = Self::default();
+        let mut builder = Builder { configuration, is_userspace, acceptor: None, listeners };
+        builder.add(&configuration.addresses, configuration.start_tls, None)?;
+        for (settings, console) in configuration.consoles.iter().zip(consoles) {
+            builder.add(&settings.addresses, settings.start_tls, Some(console))?;
+        }
+        Ok(builder.listeners)
     }
-    drop(startup);
-    let first_end = accept_tasks.join_next().await.transpose()?;
-    first_end.map_or(Ok(()), |error| Err(error).context("cannot accept connections"))
 }
 
-/// Opens listeners that share one certificate.
-struct Listeners<'a> {
-    login_server: &'a Rc<LoginServer>,
-    host: Option<&'a Host>,
+/// Builds the listeners, which share one certificate.
+struct Builder<'a> {
+    configuration: &'a LoginConfiguration,
+    is_userspace: bool,
     acceptor: Option<TlsAcceptor>,
+    listeners: LoginListeners,
 }
 
-impl Listeners<'_> {
-    /// Opens the listeners of one service.
-    fn open(
+impl Builder<'_> {
+    /// Adds the listeners of one service.
+    fn add(
         &mut self,
         addresses: &ListenAddresses,
         configured_start_tls: Option<StartTls>,
         console: Option<&Rc<SerialConsole>>,
-        accept_tasks: &mut JoinSet<io::Error>,
     ) -> Result<()> {
-        let addresses = addresses.to_open(self.host.is_some());
+        let addresses = addresses.to_open(self.is_userspace);
         for address in &addresses.listen {
-            let is_loopback = address.ip().is_loopback() && self.host.is_none();
+            let is_loopback = address.ip().is_loopback() && !self.is_userspace;
             let protection = match is_loopback {
                 true => "unencrypted, loopback only",
                 false => "UNENCRYPTED (readable by anyone on the network path)",
@@ -70,81 +71,65 @@ impl Listeners<'_> {
             let start_tls = self.start_tls(configured_start_tls, is_loopback)?;
             let protection =
                 if start_tls == StartTls::Required { "START_TLS required" } else { protection };
-            self.listen(*address, protection, Some(start_tls), console, accept_tasks)?;
-            if console.is_none() && !is_loopback {
-                self.warn_of_no_login(*address);
-            }
+            self.add_socket(*address, protection, Some(start_tls), console);
+            self.note_no_login(*address, is_loopback || console.is_some());
         }
         for address in &addresses.listen_tls {
             self.acceptor()?;
-            self.listen(*address, "with TLS", None, console, accept_tasks)?;
-            if console.is_none() && !address.ip().is_loopback() {
-                self.warn_of_no_login(*address);
-            }
+            self.add_socket(*address, "with TLS", None, console);
+            self.note_no_login(*address, address.ip().is_loopback() || console.is_some());
         }
         Ok(())
     }
 
-    /// Logs a warning if a program is served without a login to clients of any address.
-    fn warn_of_no_login(&self, address: SocketAddr) {
-        let configuration = self.login_server.configuration();
-        if let Some(program) = configuration.exec.as_ref().and_then(|words| words.first())
-            && configuration.rules.allow.is_empty()
-        {
-            self.login_server.log.write(&ServeEvent::NoLogin { at: address.to_string(), program });
+    fn note_no_login(&mut self, address: SocketAddr, is_restricted: bool) {
+        let configuration = self.configuration;
+        if !is_restricted && configuration.exec.is_some() && configuration.rules.allow.is_empty() {
+            self.listeners.without_login.push(address);
         }
     }
 
-    /// Returns the START_TLS policy. If the policy is only the default and no certificate is
-    /// available, logs the reason and returns [`StartTls::Off`].
+    /// Returns the START_TLS policy: [`StartTls::Off`] if the policy is only the default and no
+    /// certificate is available.
     fn start_tls(&mut self, configured: Option<StartTls>, is_loopback: bool) -> Result<StartTls> {
         let is_default = configured.is_none() && !is_loopback;
         match configured {
             None if is_default => {
                 if let Err(error) = self.acceptor() {
-                    let why = format!("{error:#}");
-                    self.login_server.log.write(&ServeEvent::NoStartTls { why });
+                    self.listeners.no_start_tls = Some(format!("{error:#}"));
                     return Ok(StartTls::Off);
                 }
             }
             None | Some(StartTls::Off) => {}
-            Some(_) => _ = self.acceptor()?,
+            Some(_) => self.acceptor()?,
         }
         Ok(configured.unwrap_or(if is_default { StartTls::Offered } else { StartTls::Off }))
     }
 
-    /// Returns the TLS acceptor. The first call generates a missing certificate and logs its hash.
-    fn acceptor(&mut self) -> Result<TlsAcceptor> {
-        if let Some(acceptor) = &self.acceptor {
-            return Ok(acceptor.clone());
+    /// Reads the certificate, which the first call generates if it is missing.
+    fn acceptor(&mut self) -> Result<()> {
+        if self.acceptor.is_none() {
+            let certificate = &self.configuration.certificate;
+            if certificate.is_generated() {
+                certificate.generate_if_missing()?;
+            }
+            let (acceptor, sha256) = certificate.acceptor()?;
+            self.listeners.certificate = Some(sha256);
+            self.acceptor = Some(acceptor);
         }
-        let configuration = self.login_server.configuration();
-        if configuration.certificate.is_generated() {
-            configuration.certificate.generate_if_missing()?;
-        }
-        let (acceptor, sha256) = configuration.certificate.acceptor()?;
-        self.login_server.log.write(&ServeEvent::Certificate { sha256: &sha256 });
-        Ok(self.acceptor.insert(acceptor).clone())
+        Ok(())
     }
 
-    fn listen(
-        &self,
+    fn add_socket(
+        &mut self,
         address: SocketAddr,
         protection: &'static str,
         start_tls: Option<StartTls>,
         console: Option<&Rc<SerialConsole>>,
-        accept_tasks: &mut JoinSet<io::Error>,
-    ) -> Result<()> {
-        let listener = ServerListener::open(self.host, address)?;
-        let at = listener.name()?;
-        self.login_server.log.write(&ServeEvent::Listening { at, how: protection });
-        let service = LoginService {
-            server: Rc::clone(self.login_server),
-            acceptor: self.acceptor.clone(),
-            start_tls,
-            console: console.cloned(),
-        };
-        accept_tasks.spawn_local(listener.run(Rc::new(service)));
-        Ok(())
+    ) {
+        let acceptor = self.acceptor.clone();
+        let policy = LoginPolicy { acceptor, start_tls, console: console.cloned() };
+        let description = SocketDescription { how: protection, what: String::new() };
+        self.listeners.sockets.push(ConfiguredSocket { address, policy, description });
     }
 }

@@ -2,7 +2,6 @@
 
 use super::admission::Admission;
 use super::fair_queue::{FairQueue, PASSWORD_CHECKS};
-use super::flags::Flags;
 use super::log::Log;
 use super::login_configuration::LoginConfiguration;
 use super::metered::Metered;
@@ -21,21 +20,44 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const SCRATCH_LEN: usize = 64 * 1024;
 
 /// Service behind the login listeners.
+#[derive(Clone, Debug)]
 pub(crate) enum Service {
     /// No login listeners; the server serves only serial consoles.
     NoLogins,
     /// Login program of the system.
     SystemLogin,
     /// Users of a user file.
-    Users(Mutex<Arc<Users>>),
+    Users(Arc<Users>),
     /// One program for every client.
     Exec(Vec<String>),
+}
+
+/// Configuration of the login server whose service is available.
+#[derive(Debug)]
+pub(crate) struct LoginPlan {
+    configuration: LoginConfiguration,
+    service: Service,
+}
+
+impl LoginPlan {
+    /// Prepares the service of the configuration; reads the user file if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the user file cannot be read, or if the system's login is not available.
+    pub(crate) fn prepare(configuration: LoginConfiguration) -> Result<Self> {
+        Ok(Self { service: service(&configuration)?, configuration })
+    }
+
+    pub(crate) const fn configuration(&self) -> &LoginConfiguration {
+        &self.configuration
+    }
 }
 
 /// State shared by all login sessions.
 pub(crate) struct LoginState {
     configuration: RefCell<Rc<LoginConfiguration>>,
-    pub(crate) service: Service,
+    service: RefCell<Service>,
     pub(crate) admission: Mutex<Admission>,
     /// Queue of password checks.
     pub(crate) checks: FairQueue,
@@ -43,51 +65,33 @@ pub(crate) struct LoginState {
 }
 
 impl LoginState {
-    /// Prepares the service of the configuration; reads the user file if there is one.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the user file cannot be read, or if the system's login is not available.
-    pub(crate) fn prepare(configuration: LoginConfiguration, flags: &Flags) -> Result<Self> {
-        Ok(Self {
-            service: service(&configuration)?,
+    /// Creates the state of a server without sessions.
+    pub(crate) fn new(plan: LoginPlan, log: Log) -> Self {
+        let LoginPlan { configuration, service } = plan;
+        Self {
+            service: RefCell::new(service),
             admission: Mutex::new(Admission::new(configuration.rules.clone())),
             checks: FairQueue::new(PASSWORD_CHECKS),
-            log: flags.log(),
+            log,
             configuration: RefCell::new(Rc::new(configuration)),
-        })
+        }
     }
 
-    /// Returns the current configuration. Listeners and consoles keep the one of the start.
+    /// Returns the current configuration.
     pub(crate) fn configuration(&self) -> Rc<LoginConfiguration> {
         Rc::clone(&self.configuration.borrow())
     }
 
-    /// Adopts the users, the admission rules, the texts and the timeouts of another configuration.
-    /// Listeners and consoles are not affected.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error, and adopts nothing, if the other configuration lacks the table `[login]`
-    /// of this one or has another service.
-    pub(crate) fn apply_reloadable(&self, other: Self) -> Result<()> {
-        let new_configuration = other.configuration.into_inner();
-        if self.configuration().has_table && !new_configuration.has_table {
-            bail!("the [login] table is missing");
-        }
-        match (&self.service, other.service) {
-            (Service::Users(users), Service::Users(new)) => {
-                let new = new.into_inner().unwrap_or_else(PoisonError::into_inner);
-                *users.lock().unwrap_or_else(PoisonError::into_inner) = new;
-            }
-            (Service::NoLogins, Service::NoLogins)
-            | (Service::SystemLogin, Service::SystemLogin) => {}
-            (Service::Exec(program), Service::Exec(new)) if *program == new => {}
-            _ => bail!("a change between system login, users and exec needs a restart"),
-        }
-        self.admission().set_rules(new_configuration.rules.clone());
-        self.configuration.replace(new_configuration);
-        Ok(())
+    /// Returns the service for new sessions.
+    pub(crate) fn service(&self) -> Service {
+        self.service.borrow().clone()
+    }
+
+    /// Adopts another configuration for new sessions.
+    pub(crate) fn apply(&self, plan: LoginPlan) {
+        self.admission().set_rules(plan.configuration.rules.clone());
+        self.service.replace(plan.service);
+        self.configuration.replace(Rc::new(plan.configuration));
     }
 
     pub(crate) fn admission(&self) -> MutexGuard<'_, Admission> {
@@ -156,7 +160,7 @@ fn service(configuration: &LoginConfiguration) -> Result<Service> {
         let users = Users::read(path)?;
         users::check_rights(&users, os::user::is_root())
             .with_context(|| path.display().to_string())?;
-        return Ok(Service::Users(Mutex::new(Arc::new(users))));
+        return Ok(Service::Users(Arc::new(users)));
     }
     if !os::user::is_root() {
         bail!(
@@ -174,32 +178,31 @@ fn service(configuration: &LoginConfiguration) -> Result<Service> {
 mod tests {
     use super::*;
     use crate::configuration_loader::ConfigurationLoader;
+    use crate::flags::Flags;
 
-    fn login_state(text: &str) -> LoginState {
-        let flags = Flags::default();
+    fn plan(text: &str) -> LoginPlan {
         let path = std::env::temp_dir().join(format!("plumb-reload-{}", std::process::id()));
         std::fs::write(&path, text).unwrap();
-        let flags = Flags { config: Some(path.clone()), ..flags };
+        let flags = Flags { config: Some(path.clone()), ..Flags::default() };
         let loader = ConfigurationLoader::open(&flags).unwrap();
         std::fs::remove_file(path).unwrap();
-        LoginState::prepare(loader.login().unwrap(), &flags).unwrap()
+        LoginPlan::prepare(loader.login().unwrap()).unwrap()
     }
 
     #[test]
-    fn a_reload_without_the_login_table_or_with_another_service_changes_nothing() {
-        let console = "[[console]]\ndevice = \"/dev/ttyS0\"\n";
-        let running = login_state(&format!("[login]\ndeny = [\"192.0.2.0/24\"]\n{console}"));
-        let reload =
-            |text: &str| running.apply_reloadable(login_state(text)).map_err(|e| e.to_string());
+    fn a_reload_applies_the_rules_the_texts_and_the_service() {
+        let running = LoginState::new(
+            plan("[login]\ndeny = [\"192.0.2.0/24\"]\nexec = [\"menu\"]\n"),
+            Flags::default().log(),
+        );
         let is_denied = || running.admission().admit([192, 0, 2, 1].into()).is_err();
-        assert_eq!(reload(console).unwrap_err(), "the [login] table is missing");
-        let exec = reload("[login]\nexec = [\"menu\"]\n").unwrap_err();
-        assert_eq!(exec, "a change between system login, users and exec needs a restart");
         assert!(is_denied());
-        assert_eq!(reload(&format!("[login]\n{console}")), Ok(()));
-        assert!(!is_denied());
         assert_eq!(running.configuration().greeting(), b"");
-        assert_eq!(reload(&format!("[login]\ngreeting = \"new\"\n{console}")), Ok(()));
+        running.apply(plan("[login]\nexec = [\"date\"]\ngreeting = \"new\"\n"));
+        assert!(!is_denied());
         assert_eq!(running.configuration().greeting(), b"new\r\n");
+        assert!(matches!(running.service(), Service::Exec(program) if program == ["date"]));
+        running.apply(plan("[[console]]\ndevice = \"/dev/ttyS0\"\n"));
+        assert!(matches!(running.service(), Service::NoLogins));
     }
 }

@@ -93,7 +93,7 @@ impl SessionBackend for LoginSession {
     /// Requests the user name for the prompt of this server. The login program of the system does
     /// not receive it, because names such as `-f root` have been taken for options.
     fn requested_variables(server: &LoginServer) -> &'static [&'static str] {
-        if matches!(server.service, Service::Users(_)) { &["USER"] } else { &[] }
+        if matches!(server.service(), Service::Users(_)) { &["USER"] } else { &[] }
     }
 
     fn advance(&mut self, client: &mut TelnetClient) -> Result<Option<SessionEnd>> {
@@ -275,13 +275,13 @@ impl LoginSession {
         let greeting = client.server.configuration().greeting();
         client.queue_output(&greeting);
         let program_client = self.program_client(client);
-        let running = match &client.server.service {
+        let running = match client.server.service() {
             Service::NoLogins => {
                 bail!("this server accepts no logins")
             }
             Service::SystemLogin => program::start_login(&program_client)?,
             Service::Exec(program_arguments) => {
-                program::start_exec(program_arguments, &program_client)?
+                program::start_exec(&program_arguments, &program_client)?
             }
             Service::Users(_) => {
                 self.start_prompt(client, LoginPrompt::default());
@@ -495,7 +495,7 @@ mod tests {
     use super::*;
     use crate::configuration_loader::ConfigurationLoader;
     use crate::flags::Flags;
-    use crate::login_server::{LoginServer, LoginState};
+    use crate::login_server::{LoginPlan, LoginServer, LoginState};
     use carrier::meters::MeterRegistry;
     use std::net::SocketAddr;
 
@@ -504,7 +504,8 @@ mod tests {
         flags.login.exec = Some(vec!["/bin/true".to_owned()]);
         flags.login.idle_timeout_s = idle_timeout_s;
         let loader = ConfigurationLoader::open(&flags).unwrap();
-        let login_state = LoginState::prepare(loader.login().unwrap(), &flags).unwrap();
+        let login_state =
+            LoginState::new(LoginPlan::prepare(loader.login().unwrap()).unwrap(), flags.log());
         let server = LoginServer::open(login_state, &MeterRegistry::new("test")).unwrap();
         let peer = SocketAddr::from(([127, 0, 0, 1], 1));
         TelnetClient::new(peer, Rc::new(server), StartTls::Off, LoginSession::OPTIONS, &[])

@@ -17,6 +17,8 @@ pub(super) enum SessionEnd {
     Busy,
     /// The session continues as a new session in TLS.
     StartsTls,
+    /// A reload has removed the console from the configuration.
+    ConsoleRemoved,
     /// TLS is required, and the client did not negotiate it.
     TlsRequired,
 }
@@ -30,6 +32,7 @@ impl SessionEnd {
             Self::LoginTimeout => "login timed out",
             Self::TooManyFailures => "too many failed logins",
             Self::Busy => "too many concurrent logins",
+            Self::ConsoleRemoved => "the console was removed from the configuration",
             Self::StartsTls => "session continues in TLS",
             Self::TlsRequired => "TLS is required, but the client did not start it",
         }

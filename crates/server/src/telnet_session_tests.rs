@@ -4,7 +4,7 @@ use super::*;
 use crate::client_stream::Read;
 use crate::configuration_loader::ConfigurationLoader;
 use crate::flags::Flags;
-use crate::login_server::LoginState;
+use crate::login_server::{LoginPlan, LoginState};
 use crate::login_session::LoginSession;
 use carrier::meters::MeterRegistry;
 use protocols::telnet::OptionSet;
@@ -108,7 +108,8 @@ fn login_server() -> Rc<LoginServer> {
     let mut flags = Flags::default();
     flags.login.exec = Some(vec!["/bin/true".to_owned()]);
     let loader = ConfigurationLoader::open(&flags).unwrap();
-    let login_state = LoginState::prepare(loader.login().unwrap(), &flags).unwrap();
+    let login_state =
+        LoginState::new(LoginPlan::prepare(loader.login().unwrap()).unwrap(), flags.log());
     Rc::new(LoginServer::open(login_state, &MeterRegistry::new("test")).unwrap())
 }
 

@@ -12,7 +12,7 @@ use super::metrics::Metrics;
 use records::transfer::{Command, Host, Outcome, Role, Stack, Tcp};
 use std::cell::{Cell, RefCell, RefMut};
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use transfer::recorder::{Record, RecordedSession, TICK, TransferRecorder, nanos, of_settled};
@@ -41,7 +41,10 @@ struct UnacknowledgedFile {
 /// Writer of transfer records.
 #[derive(Debug)]
 pub(super) struct TransferLog {
-    recorder: TransferRecorder,
+    /// Directory of the records; `None` if none are written.
+    directory: RefCell<Option<PathBuf>>,
+    recorder: RefCell<Rc<TransferRecorder>>,
+    log: Log,
     metrics: RefCell<Metrics>,
     unacknowledged: RefCell<Vec<UnacknowledgedFile>>,
     /// Whether a task that writes pending records is running.
@@ -56,15 +59,29 @@ impl TransferLog {
     pub(super) fn new(directory: Option<&Path>, log: Log) -> Self {
         // A failure to write records is an error, so it is logged in quiet mode too.
         let log = Log { is_quiet: false, ..log };
-        let log_error =
-            move |why: &str| log.write(&ServeEvent::NoTransferRecord { why: why.to_owned() });
         Self {
-            recorder: TransferRecorder::open(directory, log_error),
+            directory: RefCell::new(directory.map(Path::to_owned)),
+            recorder: RefCell::new(Rc::new(open(directory, log))),
+            log,
             metrics: RefCell::default(),
             unacknowledged: RefCell::default(),
             is_flush_scheduled: Cell::new(false),
             refusals: Cell::new((REFUSALS_MAX, Instant::now())),
         }
+    }
+
+    /// Writes further records to `directory`, or none.
+    pub(super) fn set_directory(&self, directory: Option<&Path>) {
+        if self.directory.borrow().as_deref() == directory {
+            return;
+        }
+        self.recorder().flush();
+        self.recorder.replace(Rc::new(open(directory, self.log)));
+        self.directory.replace(directory.map(Path::to_owned));
+    }
+
+    fn recorder(&self) -> Rc<TransferRecorder> {
+        Rc::clone(&self.recorder.borrow())
     }
 
     /// Borrows the metrics.
@@ -74,17 +91,17 @@ impl TransferLog {
 
     /// Returns the numbering of the transfer records of a new session.
     pub(super) fn session(&self) -> RecordedSession {
-        self.recorder.session()
+        self.recorder().session()
     }
 
     /// Starts the record of a transfer whose command has just arrived.
     pub(super) fn begin(&self, command: Option<Command>) -> Record {
-        self.recorder.begin(Role::Server, Stack::Kernel, command)
+        self.recorder().begin(Role::Server, Stack::Kernel, command)
     }
 
     /// Returns the description of this machine for the first record of a session.
     pub(super) fn host(&self) -> Host {
-        self.recorder.host()
+        self.recorder().host()
     }
 
     /// Queues a record for writing. Records of transfers refused before any byte moved are
@@ -113,8 +130,8 @@ impl TransferLog {
     }
 
     fn write(self: &Rc<Self>, record: &Record) {
-        if self.recorder.is_recording() {
-            self.recorder.keep(record);
+        if self.recorder().is_recording() {
+            self.recorder().keep(record);
             self.schedule_flush();
         }
     }
@@ -130,7 +147,7 @@ impl TransferLog {
     ) {
         self.metrics.borrow_mut().observe(&record.transfer);
         let is_waiting_list_full = self.unacknowledged.borrow().len() >= UNACKNOWLEDGED_MAX;
-        if !self.recorder.is_recording() || is_waiting_list_full {
+        if !self.recorder().is_recording() || is_waiting_list_full {
             // The arrival time is unknown.
             record.transfer.time.transfer_ns = None;
             return self.write(&record);
@@ -155,7 +172,7 @@ impl TransferLog {
             loop {
                 tokio::time::sleep(FLUSH_DELAY).await;
                 transfer_log.write_acknowledged();
-                transfer_log.recorder.flush();
+                transfer_log.recorder().flush();
                 if transfer_log.unacknowledged.borrow().is_empty() {
                     break transfer_log.is_flush_scheduled.set(false);
                 }
@@ -182,7 +199,7 @@ impl TransferLog {
             } else {
                 file.record.transfer.time.transfer_ns = None;
             }
-            self.recorder.keep(&file.record);
+            self.recorder().keep(&file.record);
             false
         });
     }
@@ -193,10 +210,16 @@ impl TransferLog {
         for mut file in self.unacknowledged.take() {
             // The arrival time remains unknown.
             file.record.transfer.time.transfer_ns = None;
-            self.recorder.keep(&file.record);
+            self.recorder().keep(&file.record);
         }
-        self.recorder.flush();
+        self.recorder().flush();
     }
+}
+
+fn open(directory: Option<&Path>, log: Log) -> TransferRecorder {
+    let log_error =
+        move |why: &str| log.write(&ServeEvent::NoTransferRecord { why: why.to_owned() });
+    TransferRecorder::open(directory, log_error)
 }
 
 #[cfg(test)]

@@ -14,9 +14,10 @@ const ANSWER_MAX_BYTES: u64 = 4 << 20;
 /// Time limit for an answer; other clients may be served first.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Returns the processes of this user that publish their meters, with their sockets.
+/// Returns the processes of this user that publish their meters, with their sockets; for root also the
+/// services.
 pub fn running_processes() -> Vec<(u32, PathBuf)> {
-    socket_path::sockets(&socket_path::directories())
+    socket_path::sockets(&socket_path::searched_directories())
 }
 
 /// Requests the meters of process `pid`.

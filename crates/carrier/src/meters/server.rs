@@ -46,6 +46,16 @@ impl MeterServer {
         Self::open_in(&socket_path::directories(), registry)
     }
 
+    /// Like [`Self::open`], but prefers the runtime directory of the service manager, where root finds
+    /// the socket.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if no directory for the socket can be created, or the error of the kernel.
+    pub fn open_for_service(registry: &Arc<MeterRegistry>) -> io::Result<Self> {
+        Self::open_in(&socket_path::directories_of_service(), registry)
+    }
+
     fn open_in(directories: &[PathBuf], registry: &Arc<MeterRegistry>) -> io::Result<Self> {
         let directory = socket_path::create_private(directories)?;
         let (listener, path) = socket_path::listen(&directory, std::process::id())?;

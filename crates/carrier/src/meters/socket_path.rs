@@ -4,6 +4,7 @@
 //! A socket gets its final name only after its process has begun to listen. If a socket with its
 //! final name refuses connections, its process is dead, and the next plumb removes the socket.
 
+use os::state_directory::service_runtime_directory;
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -14,8 +15,25 @@ use std::path::{Path, PathBuf};
 const GROUP_AND_OTHERS_BITS: u32 = 0o077;
 /// File name extension of a socket.
 const SUFFIX: &str = ".sock";
+/// Runtime directory of the packaged services, which belongs to the user of the services.
+const SERVICE_DIRECTORY: &str = "/run/plumb";
 
-/// Returns the directories in the order in which they are searched.
+/// Returns the directories for the socket of a service: that of the service manager, if there is one,
+/// and then those of the user.
+pub(super) fn directories_of_service() -> Vec<PathBuf> {
+    service_runtime_directory().into_iter().chain(directories()).collect()
+}
+
+/// Returns all directories that a client searches. The private ones of the user come first.
+pub(super) fn searched_directories() -> Vec<PathBuf> {
+    let mut searched = directories_of_service();
+    if !searched.iter().any(|directory| directory == Path::new(SERVICE_DIRECTORY)) {
+        searched.push(SERVICE_DIRECTORY.into());
+    }
+    searched
+}
+
+/// Returns the directories of this user in the order in which they are tried.
 pub(super) fn directories() -> Vec<PathBuf> {
     let uid = rustix::process::geteuid();
     let runtime_directory = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -65,8 +83,19 @@ fn create(directory: &Path) -> io::Result<()> {
 /// in /tmp.
 fn is_private(directory: &Path) -> io::Result<bool> {
     let metadata = fs::symlink_metadata(directory)?;
-    let uid = rustix::process::geteuid().as_raw();
-    Ok(metadata.is_dir() && metadata.uid() == uid && metadata.mode() & GROUP_AND_OTHERS_BITS == 0)
+    Ok(is_private_to_owner(&metadata) && metadata.uid() == rustix::process::geteuid().as_raw())
+}
+
+fn is_private_to_owner(metadata: &fs::Metadata) -> bool {
+    metadata.is_dir() && metadata.mode() & GROUP_AND_OTHERS_BITS == 0
+}
+
+/// Returns whether a client may use the sockets in `directory`: a private directory of this user, or
+/// for root the directory of the services, because only root can create it.
+fn is_searchable(directory: &Path, is_root: bool) -> bool {
+    let is_of_services = is_root && directory == Path::new(SERVICE_DIRECTORY);
+    let of_services = || fs::symlink_metadata(directory).is_ok_and(|it| is_private_to_owner(&it));
+    is_private(directory).unwrap_or(false) || (is_of_services && of_services())
 }
 
 /// Listens in `directory` under a process ID and returns the path of the socket.
@@ -100,10 +129,12 @@ fn remove_stale(directory: &Path) {
     }
 }
 
-/// Returns the sockets of all plumbs of this user in `directories`, by process ID.
+/// Returns the sockets of all plumbs of this user in `directories`, by process ID; for root also those
+/// of the services.
 pub(super) fn sockets(directories: &[PathBuf]) -> Vec<(u32, PathBuf)> {
-    let private = directories.iter().filter(|directory| is_private(directory).unwrap_or(false));
-    let mut sockets: Vec<_> = private
+    let is_root = rustix::process::geteuid().is_root();
+    let searchable = directories.iter().filter(|directory| is_searchable(directory, is_root));
+    let mut sockets: Vec<_> = searchable
         .flat_map(|directory| {
             remove_stale(directory);
             sockets_in(directory)
@@ -179,6 +210,20 @@ mod tests {
         symlink(scratch.join("real"), scratch.join("link")).unwrap();
         let refused = create_private(&[scratch.join("link")]).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
+    }
+
+    // attack row 113
+    #[test]
+    fn root_searches_the_directory_of_another_user_only_if_it_is_that_of_the_services() {
+        let scratch = TempDirectory::new("other");
+        let other = scratch.join("other");
+        create(&other).unwrap();
+        assert!(is_searchable(&other, true));
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&other, Some(65_534), None).unwrap();
+            assert!(!is_searchable(&other, true));
+        }
+        assert!(searched_directories().contains(&PathBuf::from(SERVICE_DIRECTORY)));
     }
 
     #[test]

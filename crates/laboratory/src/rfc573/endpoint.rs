@@ -354,7 +354,8 @@ impl Endpoint {
             ServerEvent::StartTls
             | ServerEvent::StopTls
             | ServerEvent::Keep(_)
-            | ServerEvent::CloseData => {}
+            | ServerEvent::CloseData
+            | ServerEvent::Denied { .. } => {}
         }
     }
 

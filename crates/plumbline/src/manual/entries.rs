@@ -20,7 +20,7 @@ pub(crate) const EXIT_STATUS: &[(u8, &str)] = &[
 pub(crate) const STATE: ManualEntry = (
     "XDG_STATE_HOME",
     "Base directory for persistent state; plumb uses its subdirectory plumb [default: \
-        ~/.local/state, or /var/lib for root]",
+        ~/.local/state]",
 );
 /// Home directory.
 pub(crate) const HOME: ManualEntry =
@@ -98,8 +98,8 @@ pub(crate) const CONFIGURATION: &[ManualEntry] = &[(
 /// Socket of the meters.
 pub(crate) const METERS: &[ManualEntry] = &[(
     "/run/user/UID/plumb/PID.sock",
-    "Socket of the meters of a process. For root: /run/plumb/PID.sock. If that directory cannot be \
-     created: /tmp/plumb-UID/PID.sock",
+    "Socket of the meters of a process. Of a service and of root: /run/plumb/PID.sock. If that \
+     directory cannot be created: /tmp/plumb-UID/PID.sock",
 )];
 
 /// Text about URLs with characters that a shell interprets.

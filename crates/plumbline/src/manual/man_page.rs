@@ -78,6 +78,9 @@ fn sections(page: &ManualPage) -> Roff {
         }
         references.extend([bold(name), roman("(1)")]);
     }
+    if page.command == "serve" {
+        references.extend([roman(", "), bold("plumb-serve.toml"), roman("(5)")]);
+    }
     roff.text(references);
     roff
 }

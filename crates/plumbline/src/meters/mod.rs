@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
     /// Process ID [default: the only running plumb process]
     #[arg(value_name = "pid")]
     pid: Option<u32>,
-    /// List this user's plumb processes that publish their meters
+    /// List this user's plumb processes that publish their meters; for root also the services
     #[arg(long, conflicts_with_all = ["pid", "every"])]
     list: bool,
     /// Print everything as JSON, with times in nanoseconds

@@ -26,20 +26,24 @@ With --ftp-system-users, users of this machine get their home directories with t
 They are authenticated with PAM (service plumb, or else other), and their shell must be in \
 /etc/shells. A server that runs as root serves all of them except root.
 
-SIGHUP reloads the configuration and the user files without ending a session. A change of a listen \
-address, a console or a root of TFTP needs a restart; the log names such keys. If there is an error, \
-it is logged and the old configuration stays in force. Use --check to check a configuration first: it \
-also checks that the addresses belong to this machine, and reports ports that are in use and devices \
-that do not exist.
+SIGHUP reloads the configuration, the user files and the certificates, and opens the log files again. It \
+adds, changes and removes servers, listen addresses, consoles and roots, and ends no session except \
+those of removed consoles. After an error, for example a port that is in use, nothing changes, and \
+one line of the log has the reason. Use --check to check a configuration first: it also checks that \
+the addresses belong to this machine, and reports ports that are in use, devices that do not exist \
+and roots that cannot be written. --check-as USER checks with the rights of the user of a service.
 
-Each transfer is recorded for 'plumb stats' in the state directory (for root, \
-/var/lib/plumb/transfers). --no-record disables this.
+Each transfer is recorded for 'plumb stats' in the state directory, which also contains the generated \
+certificate: state-directory of the configuration, STATE_DIRECTORY of systemd, $XDG_STATE_HOME/plumb, \
+or ~/.local/state/plumb, whichever is set first. --no-record disables the records. 'plumb stats \
+--directory /var/lib/plumb/transfers' reads those of the packaged service.
 
 A console serves a serial line by RFC 2217 or plain Telnet, by default on 127.0.0.1 port 2217. The \
 first client gets write access, the others watch. Without RFC 2217, ^E c ? lists the escape keys: \
 take write access, list the clients, replay the recent output.
 
-'plumb meters' shows the meters of the running server, to the same user and to root only; \
+'plumb meters' shows the meters of the running server, to the same user and to root only, also those \
+of the packaged service; \
 --no-meters-socket disables this.
 
 Events are logged on stderr or in --log-file, one per line, with the time and the number of the \
@@ -53,7 +57,7 @@ address of such a socket must also be an address of the configuration.";
 pub(crate) const PAGE: ManualPage = ManualPage {
     command: "serve",
     examples: &[
-        "plumb serve --check --config /etc/plumb/serve.toml",
+        "plumb serve --check-as plumb --config /etc/plumb/serve.toml",
         "plumb serve --listen 127.0.0.1:2323 --exec bash",
         "plumb serve --listen-tls '[::]:992' --allow 10.0.0.0/8 --users /etc/plumb/users.toml",
         "plumb serve --ftp --root /srv/ftp --ftp-listen '[::]:21' --ftp-tls required",
@@ -70,7 +74,18 @@ pub(crate) const PAGE: ManualPage = ManualPage {
         (4, "Local error, such as permission denied or address in use"),
     ],
     environment: &[
-        &[STATE, RUNTIME],
+        &[
+            STATE,
+            (
+                "STATE_DIRECTORY",
+                "State directory of the service, set by StateDirectory= of systemd",
+            ),
+            RUNTIME,
+            (
+                "RUNTIME_DIRECTORY",
+                "Directory of the socket of the meters, set by RuntimeDirectory= of systemd",
+            ),
+        ],
         &[
             ("HOME", "Home directory; also passed to a program that runs without a user"),
             ("LANG, LC_ALL, TZ", "Passed to the programs of the sessions"),
@@ -85,13 +100,18 @@ pub(crate) const PAGE: ManualPage = ManualPage {
     files: &[
         &[
             (
-                "/var/lib/plumb/certificate.pem, key.pem",
-                "Certificate that is generated at the first start; in ~/.local/state/plumb \
-                 without root",
+                "~/.local/state/plumb/certificate.pem, key.pem",
+                "Certificate that is generated at the first start; of the packaged service: in \
+                 /var/lib/plumb",
             ),
             (
-                "/var/lib/plumb/transfers/journal/",
-                "Records of the transfers, in JSON; in ~/.local/state/plumb without root",
+                "~/.local/state/plumb/transfers/journal/",
+                "Records of the transfers, in JSON; of the packaged service: in /var/lib/plumb",
+            ),
+            ("/etc/plumb/serve.toml", "Configuration of the packaged service, plumb-serve.toml(5)"),
+            (
+                "/usr/share/doc/plumbline/docs/tutorials/run-as-a-service.md",
+                "Walk-through for operators of the packaged service",
             ),
             ("/etc/motd", "Message of the day, unless the configuration names another file"),
             ("/etc/shells", "Login shells that a user of --ftp-system-users may have"),

@@ -20,7 +20,7 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         let code = server::prove_system_user().map_err(|error| print_error(&error))?;
         std::process::exit(code);
     }
-    if arguments.check {
+    if arguments.check || arguments.check_as.is_some() {
         return check(arguments);
     }
     if arguments.print_config {
@@ -53,7 +53,7 @@ fn print(text: &str) -> Result<()> {
 
 /// Checks the configuration, and prints the result.
 fn check(arguments: &Arguments) -> exit::Result {
-    match server::check(&arguments.to_flags()) {
+    match server::check(&arguments.to_flags(), arguments.check_as.as_deref()) {
         Ok(warnings) => {
             // Nothing can be reported if standard output is closed.
             for line in warnings {

@@ -18,6 +18,10 @@ pub(crate) struct Arguments {
     /// Check the configuration and the other arguments, report the result, and exit
     #[arg(long)]
     pub(super) check: bool,
+    /// Check as --check does, but with the rights of this user, such as the user of the service; needs
+    /// root
+    #[arg(long, value_name = "user")]
+    pub(super) check_as: Option<String>,
     /// Print the configuration with the other arguments and all defaults as TOML, and exit
     #[arg(long)]
     pub(super) print_config: bool,

@@ -22,7 +22,7 @@ use report::transfer_tables::{self, Prices, Units};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
-use transfer::recorder::records_directory;
+use transfer::recorder::{SERVICE_RECORDS, records_directory};
 
 /// Introduction of `plumb stats --help`.
 pub(crate) const ABOUT: &str = "\
@@ -104,7 +104,8 @@ pub(crate) struct Arguments {
     gigabyte: Option<f64>,
     #[command(flatten)]
     selection: Selection,
-    /// Directory of the journal and the store [default: transfers in the state directory]
+    /// Directory of the journal and the store, such as /var/lib/plumb/transfers of the packaged service
+    /// [default: transfers in the state directory]
     #[arg(long, alias = "folder", value_name = "directory", help_heading = heading::RECORDS)]
     directory: Option<PathBuf>,
     /// Print sizes and rates in bits, and list the newest transfers with the columns of RFC 573, as
@@ -185,7 +186,12 @@ fn try_run(arguments: &Arguments, directory: &Path, now_unix_ns: u64) -> Result<
 }
 
 fn no_records_in(directory: &Path) -> anyhow::Error {
-    anyhow!("no transfers recorded in {} yet", directory.display())
+    let service = Path::new(SERVICE_RECORDS);
+    let hint = match directory != service && service.exists() {
+        true => format!("; those of the service are in {SERVICE_RECORDS}: use --directory"),
+        false => String::new(),
+    };
+    anyhow!("no transfers recorded in {} yet{hint}", directory.display())
 }
 
 fn write_xferlog(store: &Store, filter: &Filter, last: Option<u32>) -> Result<()> {

@@ -204,7 +204,7 @@ fn sighup_reloads_the_users_without_ending_the_login_server() {
     let users = fs::read_to_string(&path).unwrap();
     fs::write(&path, users.replace("[ann]", "[kim]")).unwrap();
     server.program.signal(Signal::HUP).unwrap();
-    server.wait_for_log("login users and address prefixes reloaded");
+    server.wait_for_log("configuration reloaded");
     let mut client = RawClient::from_stream(connect(OTHER, port));
     client.wait_for(b"login: ");
     client.send(b"kim\r\nsecret\r\n");

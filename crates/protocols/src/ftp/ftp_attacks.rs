@@ -91,12 +91,14 @@ fn valid_argument(verb: Verb) -> &'static str {
     }
 }
 
-/// Returns the codes of the replies to `verb`, and whether the owner received an event.
+/// Returns the codes of the replies to `verb`, and whether the owner received an event that requires an
+/// answer.
 fn replies_and_events(lone_server: &mut LoneServer, verb: Verb) -> (Vec<u16>, bool) {
     let line = format!("{}{}\r\n", verb.text(), valid_argument(verb));
     let LoneServer(world) = lone_server;
     world.server.receive(&mut line.as_bytes(), &mut world.context.cx());
-    let has_event = world.server.event().is_some();
+    let event = world.server.event();
+    let has_event = event.is_some_and(|event| !matches!(event, ServerEvent::Denied { .. }));
     (lone_server.take_output().1, has_event)
 }
 

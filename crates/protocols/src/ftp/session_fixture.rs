@@ -333,7 +333,7 @@ impl World {
                 self.transfer = None;
                 self.finished_transfers.push(finished);
             }
-            ServerEvent::StopTls | ServerEvent::CloseData => {}
+            ServerEvent::StopTls | ServerEvent::CloseData | ServerEvent::Denied { .. } => {}
         }
         true
     }

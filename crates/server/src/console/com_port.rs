@@ -60,7 +60,7 @@ impl SerialConsole {
     /// Changes the line settings, if the configuration allows them and the device supports them.
     fn set(&self, wanted: LineSettings) {
         let line_settings = self.line_settings.get();
-        if !self.settings.allows(wanted, line_settings) {
+        if !self.settings().allows(wanted, line_settings) {
             return;
         }
         let is_open = self.line.borrow().is_some();

@@ -67,6 +67,10 @@ impl SessionBackend for ConsoleSession {
 
     fn advance(&mut self, client: &mut TelnetClient) -> Result<Option<SessionEnd>> {
         self.finish_negotiation(client);
+        if self.console.is_removed() && self.ending().is_none() {
+            self.take_output(client);
+            self.finish(SessionEnd::ConsoleRemoved);
+        }
         self.forward_typed_input(client);
         // Continuous input must not delay the end of the session.
         let deadline = client.last_output_deadline(self.started_at, LINGER_TIMEOUT);
@@ -212,7 +216,7 @@ impl ConsoleSession {
     /// Writes a log event if this client has write access.
     fn log_write_access(&self, client: &TelnetClient, id: ClientId) {
         if self.console.multiplexer.borrow().has_write_access(id) {
-            let device = self.console.settings.device.display().to_string();
+            let device = self.console.settings().device.display().to_string();
             client.server.log.write(&Logged::Writes { from: client.peer, device });
         }
     }
@@ -375,7 +379,7 @@ mod tests {
     use crate::configuration_loader::ConfigurationLoader;
     use crate::console::ConsoleSettings;
     use crate::flags::Flags;
-    use crate::login_server::{LoginServer, LoginState};
+    use crate::login_server::{LoginPlan, LoginServer, LoginState};
     use crate::start_tls_policy::StartTls;
     use carrier::meters::MeterRegistry;
     use std::net::SocketAddr;
@@ -384,7 +388,8 @@ mod tests {
         let mut flags = Flags::default();
         flags.login.console = Some("/dev/ttyS0".to_owned());
         let loader = ConfigurationLoader::open(&flags).unwrap();
-        let login_state = LoginState::prepare(loader.login().unwrap(), &flags).unwrap();
+        let login_state =
+            LoginState::new(LoginPlan::prepare(loader.login().unwrap()).unwrap(), flags.log());
         let settings: ConsoleSettings = login_state.configuration().consoles[0].clone();
         let server = LoginServer::open(login_state, &MeterRegistry::new("test")).unwrap();
         let peer = SocketAddr::from(([127, 0, 0, 1], 1));

@@ -60,7 +60,7 @@ impl ConsoleFile {
 }
 
 /// Settings of a console with all defaults applied.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConsoleSettings {
     /// Device and its settings, as configured.
     configured_device: String,

@@ -12,14 +12,15 @@
 
 mod com_port;
 mod console_session;
+mod console_set;
 mod console_settings;
 mod escape;
 mod line_multiplexer;
 mod port;
 
 pub(super) use console_session::ConsoleSession;
+pub(super) use console_set::ConsoleSet;
 pub(super) use console_settings::{ConsoleFile, ConsoleSettings};
-pub(super) use port::run_port;
 
 use line_multiplexer::LineMultiplexer;
 use os::readiness::Registered;
@@ -31,7 +32,7 @@ use tokio::sync::Notify;
 
 /// Serial line and its clients.
 pub(super) struct SerialConsole {
-    pub(super) settings: ConsoleSettings,
+    settings: RefCell<Rc<ConsoleSettings>>,
     multiplexer: RefCell<LineMultiplexer>,
     /// The device, while it is open.
     line: RefCell<Option<Rc<Registered<Serial>>>>,
@@ -39,6 +40,10 @@ pub(super) struct SerialConsole {
     line_settings: Cell<LineSettings>,
     /// Notified when data is queued for the line, or when a client first needs modem line changes.
     wakeup: Notify,
+    /// Whether the file of the output is to be opened again before the next output.
+    is_log_reopen_due: Cell<bool>,
+    /// Whether the console is no longer in the configuration.
+    is_removed: Cell<bool>,
 }
 
 impl SerialConsole {
@@ -46,12 +51,56 @@ impl SerialConsole {
         let multiplexer = RefCell::new(LineMultiplexer::default());
         let line = RefCell::new(None);
         let line_settings = Cell::new(settings.line);
-        Self { settings, multiplexer, line, line_settings, wakeup: Notify::new() }
+        Self {
+            settings: RefCell::new(Rc::new(settings)),
+            multiplexer,
+            line,
+            line_settings,
+            wakeup: Notify::new(),
+            is_log_reopen_due: Cell::default(),
+            is_removed: Cell::default(),
+        }
+    }
+
+    /// Returns whether the console is no longer configured.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.is_removed.get()
+    }
+
+    /// Returns the current rate of the line.
+    #[cfg(test)]
+    pub(crate) fn bits_per_second(&self) -> u32 {
+        self.line_settings.get().bits_per_second
+    }
+
+    fn settings(&self) -> Rc<ConsoleSettings> {
+        Rc::clone(&self.settings.borrow())
+    }
+
+    /// Adopts other settings of the same device. The prefixes for write access apply to new clients.
+    fn apply(&self, settings: ConsoleSettings) {
+        let line = settings.line;
+        let is_line_changed = self.settings.replace(Rc::new(settings)).line != line;
+        if is_line_changed {
+            // A line that does not accept the settings gets them when it is opened again.
+            self.with_line(|device| device.set(line));
+            self.line_settings.set(line);
+        }
+        // The file may have been renamed, or another file is configured.
+        self.is_log_reopen_due.set(true);
+    }
+
+    /// Ends the sessions of the clients, because the console is no longer configured.
+    fn remove(&self) {
+        self.is_removed.set(true);
+        self.line.take();
+        self.multiplexer.borrow_mut().notify_all("the console was removed from the configuration");
     }
 
     /// Returns whether clients at this address may have write access.
     fn may_write(&self, peer: SocketAddr) -> bool {
-        let nets = &self.settings.write;
+        let settings = self.settings();
+        let nets = &settings.write;
         let address = peer.ip().to_canonical();
         nets.is_empty() || nets.iter().any(|net| net.contains(&address))
     }

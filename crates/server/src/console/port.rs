@@ -28,8 +28,8 @@ const BREAK: u8 = 0x10;
 const FRAMING_OR_PARITY_ERROR: u8 = 0x08;
 
 /// Serves the serial line indefinitely.
-pub(crate) async fn run_port(console: Rc<SerialConsole>, server: Rc<LoginServer>) {
-    let device = console.settings.device.display().to_string();
+pub(super) async fn run_port(console: Rc<SerialConsole>, server: Rc<LoginServer>) {
+    let device = console.settings().device.display().to_string();
     let mut output_log = OutputLog::new(&console);
     let mut last_failure = String::new();
     loop {
@@ -59,7 +59,7 @@ pub(crate) async fn run_port(console: Rc<SerialConsole>, server: Rc<LoginServer>
 }
 
 fn open(console: &SerialConsole) -> Result<Registered<Serial>> {
-    let line = Serial::open_with(&console.settings.device, console.line_settings.get())?;
+    let line = Serial::open_with(&console.settings().device, console.line_settings.get())?;
     line.mark_breaks().context("cannot enable BREAK detection")?;
     let interest = Interest::READABLE | Interest::WRITABLE;
     readiness::register(line, interest).context("cannot poll the serial line")
@@ -124,7 +124,7 @@ async fn read(
             None => {}
         }
     }
-    output_log.append(&data, server);
+    output_log.append(&data, console, server);
     let dropped_bytes = {
         let mut multiplexer = console.multiplexer.borrow_mut();
         multiplexer.add_line_state(state);
@@ -169,12 +169,16 @@ struct OutputLog {
 
 impl OutputLog {
     fn new(console: &SerialConsole) -> Self {
-        let path = console.settings.log.as_ref();
+        let settings = console.settings();
+        let path = settings.log.as_ref();
         Self { file: path.map(|path| OpenOptions::new().create(true).append(true).open(path)) }
     }
 
-    /// Appends `data`. If writing fails, logs the error and stops recording.
-    fn append(&mut self, data: &[u8], server: &LoginServer) {
+    /// Appends `data`. If writing fails, logs the error and stops recording until the next reload.
+    fn append(&mut self, data: &[u8], console: &SerialConsole, server: &LoginServer) {
+        if console.is_log_reopen_due.take() {
+            *self = Self::new(console);
+        }
         let write_result = match &mut self.file {
             Some(Ok(file)) => file.write_all(data),
             Some(Err(error)) => Err(std::mem::replace(error, ErrorKind::Other.into())),

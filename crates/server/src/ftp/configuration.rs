@@ -5,7 +5,9 @@ use super::super::admission::Rules;
 use super::super::certificate::CertificatePaths;
 use super::super::flags::FtpFlags;
 use super::super::listen_addresses::ListenAddresses;
+use super::super::root::write_warning;
 use super::super::shared_settings::SharedSettings;
+use super::ftp_log;
 use super::mail::Spool;
 use super::partial::Limits;
 use super::passive_ports::Ports;
@@ -165,6 +167,8 @@ pub(in super::super) struct FtpSettings {
     pub(super) requires_session_reuse: bool,
     pub(super) certificate: CertificatePaths,
     pub(super) generates_certificate: bool,
+    /// Key whose presence excludes anonymous users, if `anonymous` is not set.
+    pub(super) excludes_anonymous: Option<&'static str>,
     /// Settings of system users, if system users may log in.
     pub(super) system: Option<SystemUserSettings>,
     pub(super) spool: Option<Arc<Spool>>,
@@ -201,6 +205,11 @@ impl FtpSettings {
         let rights = shared.root.rights.map(ConfiguredRights::from).or(table.rights);
         let rights = rights.unwrap_or_default();
         let site = site_of(&mut table, flags, shared, rights, system.is_some())?;
+        let excludes_anonymous = match (table.anonymous, site.has_anonymous, &site.users) {
+            (None, false, Some(_)) => Some("users"),
+            (None, false, None) => Some("system-users"),
+            _ => None,
+        };
         let file = (table.listen.take(), table.listen_tls.take());
         let addresses = ListenAddresses::given((&flags.listen, &flags.listen_tls), file);
         let addresses = addresses.unwrap_or_else(|| ListenAddresses::ftp(shared.is_root));
@@ -228,6 +237,7 @@ impl FtpSettings {
             requires_session_reuse: table.requires_session_reuse.unwrap_or(true),
             certificate: shared.certificate.clone(),
             generates_certificate: shared.certificate.is_generated(),
+            excludes_anonymous,
             system,
             spool: open_spool(&table)?,
             has_anonymous_mail: table.mail_from_anonymous,
@@ -297,6 +307,16 @@ impl FtpSettings {
             host.certificate.as_ref().map(CertificatePaths::check).transpose()?;
         }
         Ok(())
+    }
+
+    /// Describes that anonymous users cannot log in, if the configuration excludes them only implicitly.
+    pub(in super::super) fn anonymous_note(&self) -> Option<String> {
+        self.excludes_anonymous.map(ftp_log::no_anonymous)
+    }
+
+    /// Returns a warning for each root that the server cannot write although its users may.
+    pub(in super::super) fn unwritable_roots(&self) -> Vec<String> {
+        self.writable_roots().iter().filter_map(|root| write_warning(root)).collect()
     }
 
     /// Returns a warning for each missing directory that has rights of its own.
@@ -449,7 +469,7 @@ mod tests {
             allow: &[],
             deny: &[],
             via: &carrier::Route::Kernel,
-            certificate: CertificatePaths::configured(None),
+            certificate: CertificatePaths::configured(None, "/nonexistent".as_ref()),
             is_root: false,
         };
         FtpSettings::complete(toml::from_str(text)?, flags, &shared)

@@ -1,10 +1,8 @@
 //! TLS configuration of the FTP server.
 
 use super::configuration::FtpSettings;
-use super::ftp_log::FtpEvent;
 use super::protection::Protection;
 use super::virtual_host::Certificates;
-use crate::log::Log;
 use anyhow::Result;
 use std::sync::Arc;
 use tokio_rustls::rustls::ServerConfig;
@@ -24,16 +22,30 @@ pub(super) struct DefaultTls {
     pub(super) certificates: Arc<Certificates>,
 }
 
-/// Returns the TLS configuration, if TLS is enabled. If TLS is only offered by default, an error is
-/// logged and the server runs without TLS.
-pub(super) fn tls(settings: &FtpSettings, log: Log) -> Result<Option<DefaultTls>> {
+/// TLS of a configuration.
+#[derive(Clone, Default)]
+pub(super) struct PreparedTls {
+    /// TLS configuration; `None` if TLS is off or not available.
+    pub(super) tls: Option<DefaultTls>,
+    /// SHA-256 fingerprint of the certificate.
+    pub(super) certificate: Option<String>,
+    /// Reason for which TLS is not available, if it would be offered by default.
+    pub(super) no_tls: Option<String>,
+}
+
+/// Returns the TLS configuration, if TLS is enabled. If TLS is only offered by default, the server
+/// runs without TLS after an error.
+///
+/// # Errors
+///
+/// Returns an error if TLS is required and not available.
+pub(super) fn prepare_tls(settings: &FtpSettings) -> Result<PreparedTls> {
     if settings.tls == Protection::Off {
-        return Ok(None);
+        return Ok(PreparedTls::default());
     }
     match build_tls(settings) {
         Ok((tls, sha256)) => {
-            log.write(&FtpEvent::Certificate { sha256 });
-            Ok(Some(tls))
+            Ok(PreparedTls { tls: Some(tls), certificate: Some(sha256), no_tls: None })
         }
         Err(error) => {
             let is_tls_required = settings.tls == Protection::Required
@@ -43,8 +55,7 @@ pub(super) fn tls(settings: &FtpSettings, log: Log) -> Result<Option<DefaultTls>
             if is_tls_required {
                 return Err(error);
             }
-            log.write(&FtpEvent::NoTls { why: format!("{error:#}") });
-            Ok(None)
+            Ok(PreparedTls { no_tls: Some(format!("{error:#}")), ..PreparedTls::default() })
         }
     }
 }

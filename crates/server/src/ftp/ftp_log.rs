@@ -2,6 +2,7 @@
 //! (attack 92).
 
 use crate::log_line::{Level, LogEvent};
+use crate::log_text::TransferAction;
 use serde::Serialize;
 use std::fmt;
 use std::net::SocketAddr;
@@ -12,8 +13,6 @@ use std::net::SocketAddr;
 pub(super) enum FtpEvent {
     /// A listener is open.
     ServingFtp { at: String, how: &'static str, what: String },
-    /// SHA-256 fingerprint of the certificate.
-    Certificate { sha256: String },
     /// The descriptor limit of this process is too low for the maximum number of sessions.
     FewDescriptors { allowed: u64, sessions: u64 },
     /// TLS is not offered.
@@ -35,29 +34,40 @@ pub(super) enum FtpEvent {
         host: Option<String>,
     },
     /// A transfer completed.
+    #[serde(rename = "transfer-complete")]
     Moved {
         from: SocketAddr,
         user: String,
         #[serde(skip_serializing_if = "Option::is_none")]
         host: Option<String>,
         name: String,
-        is_read: bool,
+        action: TransferAction,
         bytes: u64,
-        micros: u64,
+        duration_us: u64,
     },
-    /// A transfer failed.
+    /// A transfer failed or was refused.
+    #[serde(rename = "transfer-failed")]
     Failed {
         from: SocketAddr,
         user: String,
         #[serde(skip_serializing_if = "Option::is_none")]
         host: Option<String>,
         name: String,
-        is_read: bool,
+        action: TransferAction,
         bytes: u64,
         why: String,
     },
+    /// A command was refused because the user lacks the right.
+    #[serde(rename = "command-refused")]
+    Denied {
+        from: SocketAddr,
+        user: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
+        command: String,
+        why: &'static str,
+    },
     /// Names in a directory could not be sent unchanged.
-    #[serde(rename = "names-untold")]
     UnsendableNames {
         from: SocketAddr,
         user: String,
@@ -66,20 +76,22 @@ pub(super) enum FtpEvent {
         name: String,
         count: u64,
     },
-    /// A session ended.
-    Left { from: SocketAddr, seconds: u64 },
-    /// The configuration was reloaded.
-    Reloaded,
-    /// Reloading failed; the previous configuration remains in force.
-    NotReloaded { why: String },
+    /// A session ended; `why` is the error of its connection.
+    #[serde(rename = "disconnected")]
+    Left {
+        from: SocketAddr,
+        seconds: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
+    /// Anonymous users cannot log in, because there are other users.
+    NoAnonymous { because: &'static str },
 }
 
 impl fmt::Display for FtpEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let direction = |is_read: bool| if is_read { "download" } else { "upload" };
         match self {
             Self::ServingFtp { at, how, what } => write!(f, "serving FTP at {at}, {how}: {what}"),
-            Self::Certificate { sha256 } => write!(f, "certificate SHA-256 {sha256}"),
             Self::FewDescriptors { allowed, sessions } => write!(
                 f,
                 "open-file limit {allowed} allows {sessions} concurrent transfers: raise the \
@@ -93,19 +105,25 @@ impl fmt::Display for FtpEvent {
             Self::LoggedIn { from, name, host } => {
                 write!(f, "{from} logged in as {}", user_at_host(name, host.as_deref()))
             }
-            Self::Moved { from, user, host, name, is_read, bytes, micros } => {
+            Self::Moved { from, user, host, name, action, bytes, duration_us } => {
                 let user = user_at_host(user, host.as_deref());
-                let direction = direction(*is_read);
-                let time = records::format::duration(micros.saturating_mul(1000));
-                write!(f, "{from} as {user}: {direction} of '{name}': {bytes} bytes in {time}")
+                let time = records::format::duration(duration_us.saturating_mul(1000));
+                write!(f, "{from} as {user}: {action} of '{name}': {bytes} bytes in {time}")
             }
-            Self::Failed { from, user, host, name, is_read, bytes, why } => {
+            Self::Failed { from, user, host, name, action, bytes: 0, why } => {
                 let user = user_at_host(user, host.as_deref());
-                let direction = direction(*is_read);
+                write!(f, "{from} as {user}: {action} of '{name}' failed: {why}")
+            }
+            Self::Failed { from, user, host, name, action, bytes, why } => {
+                let user = user_at_host(user, host.as_deref());
                 write!(
                     f,
-                    "{from} as {user}: {direction} of '{name}' failed after {bytes} bytes: {why}"
+                    "{from} as {user}: {action} of '{name}' failed after {bytes} bytes: {why}"
                 )
+            }
+            Self::Denied { from, user, host, command, why } => {
+                let user = user_at_host(user, host.as_deref());
+                write!(f, "{from} as {user}: '{command}' refused: {why}")
             }
             Self::UnsendableNames { from, user, host, name, count } => write!(
                 f,
@@ -113,11 +131,11 @@ impl fmt::Display for FtpEvent {
                  control characters are omitted or shown with ?",
                 user_at_host(user, host.as_deref())
             ),
-            Self::Left { from, seconds } => write!(f, "{from} disconnected after {seconds} s"),
-            Self::Reloaded => f.write_str("configuration reloaded"),
-            Self::NotReloaded { why } => {
-                write!(f, "configuration not reloaded, the old one stays in force: {why}")
+            Self::Left { from, seconds, why } => {
+                write!(f, "{from} disconnected after {seconds} s")?;
+                why.as_ref().map_or(Ok(()), |why| write!(f, ": {why}"))
             }
+            Self::NoAnonymous { because } => write!(f, "{}", no_anonymous(because)),
         }
     }
 }
@@ -125,19 +143,27 @@ impl fmt::Display for FtpEvent {
 impl LogEvent for FtpEvent {
     fn level(&self) -> Level {
         match self {
-            Self::NotReloaded { .. } => Level::Error,
             Self::FewDescriptors { .. }
             | Self::NoTls { .. }
             | Self::Refused { .. }
             | Self::LoginFailed { .. }
+            | Self::Denied { .. }
             | Self::UnsendableNames { .. } => Level::Warning,
-            Self::ServingFtp { .. } | Self::Certificate { .. } | Self::Reloaded => Level::Notice,
+            Self::ServingFtp { .. } | Self::NoAnonymous { .. } => Level::Notice,
             Self::LoggedIn { .. }
             | Self::Moved { .. }
             | Self::Failed { .. }
             | Self::Left { .. } => Level::Info,
         }
     }
+}
+
+/// Describes that anonymous users cannot log in, because the key `because` is set.
+pub(super) fn no_anonymous(because: &str) -> String {
+    format!(
+        "anonymous users cannot log in by FTP, because {because} is set; anonymous = true in [ftp] \
+         allows them"
+    )
 }
 
 /// Returns a user name with its virtual host, for display.
@@ -156,11 +182,10 @@ mod tests {
         let from = SocketAddr::from(([192, 0, 2, 7], 2121));
         let text = || HOSTILE.to_owned();
         let host = || Some(text());
-        let is_read = true;
+        let action = TransferAction::Download;
         let bytes = 1;
         let events = [
             FtpEvent::ServingFtp { at: text(), how: "how", what: text() },
-            FtpEvent::Certificate { sha256: text() },
             FtpEvent::FewDescriptors { allowed: 1, sessions: 1 },
             FtpEvent::NoTls { why: text() },
             FtpEvent::Refused { from, why: text() },
@@ -171,38 +196,37 @@ mod tests {
                 user: text(),
                 host: host(),
                 name: text(),
-                is_read,
+                action,
                 bytes,
-                micros: 1,
+                duration_us: 1,
             },
             FtpEvent::Failed {
                 from,
                 user: text(),
                 host: host(),
                 name: text(),
-                is_read,
+                action,
                 bytes,
                 why: text(),
             },
             FtpEvent::UnsendableNames { from, user: text(), host: host(), name: text(), count: 1 },
-            FtpEvent::Left { from, seconds: 1 },
-            FtpEvent::Reloaded,
-            FtpEvent::NotReloaded { why: text() },
+            FtpEvent::Left { from, seconds: 1, why: Some(text()) },
+            FtpEvent::NoAnonymous { because: "users" },
+            FtpEvent::Denied { from, user: text(), host: host(), command: text(), why: "why" },
         ];
-        assert_lines_are_harmless(&events, 13, |event| match event {
+        assert_lines_are_harmless(&events, 12, |event| match event {
             FtpEvent::ServingFtp { .. } => 0,
-            FtpEvent::Certificate { .. } => 1,
-            FtpEvent::FewDescriptors { .. } => 2,
-            FtpEvent::NoTls { .. } => 3,
-            FtpEvent::Refused { .. } => 4,
-            FtpEvent::LoginFailed { .. } => 5,
-            FtpEvent::LoggedIn { .. } => 6,
-            FtpEvent::Moved { .. } => 7,
-            FtpEvent::Failed { .. } => 8,
-            FtpEvent::UnsendableNames { .. } => 9,
-            FtpEvent::Left { .. } => 10,
-            FtpEvent::Reloaded => 11,
-            FtpEvent::NotReloaded { .. } => 12,
+            FtpEvent::FewDescriptors { .. } => 1,
+            FtpEvent::NoTls { .. } => 2,
+            FtpEvent::Refused { .. } => 3,
+            FtpEvent::LoginFailed { .. } => 4,
+            FtpEvent::LoggedIn { .. } => 5,
+            FtpEvent::Moved { .. } => 6,
+            FtpEvent::Failed { .. } => 7,
+            FtpEvent::UnsendableNames { .. } => 8,
+            FtpEvent::Left { .. } => 9,
+            FtpEvent::NoAnonymous { .. } => 10,
+            FtpEvent::Denied { .. } => 11,
         });
     }
 

@@ -1,13 +1,13 @@
 //! State of the FTP server, which all sessions share.
 
 use super::configuration::FtpSettings;
-use super::default_tls::{DefaultTls, tls};
+use super::default_tls::{DefaultTls, PreparedTls, prepare_tls};
 use super::ftp_log::FtpEvent;
 use super::space::Space;
 use super::tickets;
 use crate::admission::Admission;
 use crate::fair_queue::{FairQueue, Limits, PASSWORD_CHECKS};
-use crate::log::Log;
+use crate::log::{Log, ServeEvent};
 use crate::metered::Metered;
 use crate::traffic::{ProtocolTraffic, ServerProtocol};
 use crate::transfer_log::TransferLog;
@@ -38,6 +38,35 @@ const SYSTEM_CHECKS: Limits = Limits { running_max: 8, waiting_max: 64, waiting_
 
 /// Interval at which [`FtpServer::close`] checks whether all sessions have ended.
 const CLOSE_POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Configuration of the FTP server whose roots and certificates can be served.
+pub(crate) struct FtpPlan {
+    pub(super) settings: FtpSettings,
+    pub(super) tls: PreparedTls,
+}
+
+impl FtpPlan {
+    /// Checks the roots and prepares TLS.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a root cannot be opened, or if TLS is required and not available.
+    pub(crate) fn prepare(settings: FtpSettings) -> Result<Self> {
+        settings.check_roots()?;
+        Ok(Self { tls: prepare_tls(&settings)?, settings })
+    }
+
+    /// Returns the SHA-256 fingerprint of the certificate, if the server uses TLS.
+    pub(crate) fn certificate(&self) -> Option<&str> {
+        self.tls.certificate.as_deref()
+    }
+
+    /// Returns the number of connections that a user-space host needs for all sessions: per session
+    /// a control connection, a data connection, and a data connection that is closing.
+    pub(crate) fn connections_max(&self) -> usize {
+        self.settings.rules.sessions_max.saturating_mul(3)
+    }
+}
 
 /// FTP server.
 pub(crate) struct FtpServer {
@@ -82,26 +111,20 @@ impl Metered for FtpServer {
 }
 
 impl FtpServer {
-    /// Checks the roots and prepares TLS.
+    /// Creates a server without listeners.
     ///
     /// # Errors
     ///
-    /// Returns an error if a root cannot be opened, or if TLS is required and not available.
+    /// Returns an error if the meter cannot be created.
     pub(crate) fn new(
-        settings: FtpSettings,
+        plan: FtpPlan,
         log: Log,
         transfer_log: Rc<TransferLog>,
         registry: &Arc<MeterRegistry>,
     ) -> Result<Self> {
-        settings.check_roots()?;
-        let sessions = u64::try_from(settings.rules.sessions_max).unwrap_or(u64::MAX);
-        let descriptors = sessions.saturating_mul(DESCRIPTORS_PER_SESSION).saturating_add(128);
-        if os::process::allow_descriptors(descriptors).is_err() {
-            let allowed = os::process::descriptors_max().unwrap_or(u64::MAX);
-            let sessions = (allowed / DESCRIPTORS_PER_SESSION).min(sessions);
-            log.write(&FtpEvent::FewDescriptors { allowed, sessions });
-        }
-        let tls = tls(&settings, log)?;
+        let FtpPlan { settings, tls } = plan;
+        allow_descriptors(&settings, log);
+        report_notes(&settings, &tls, log);
         // Every session may wait in a queue; a waiting operation takes a few hundred bytes.
         let queue = |running_max| {
             FairQueue::new(Limits {
@@ -126,7 +149,7 @@ impl FtpServer {
             copies,
             anonymous_root: RefCell::default(),
             spaces: RefCell::default(),
-            tls: RefCell::new(tls),
+            tls: RefCell::new(tls.tls),
             host: OnceCell::new(),
             families: RefCell::default(),
             closing: watch::Sender::new(false),
@@ -140,20 +163,20 @@ impl FtpServer {
         Rc::clone(&self.settings.borrow())
     }
 
+    /// Returns the text of the greeting.
+    #[cfg(test)]
+    pub(crate) fn greeting(&self) -> String {
+        self.settings().engine.greeting.clone()
+    }
+
     /// Serves on `host` instead of the kernel's network stack. Must be called before
-    /// [`FtpServer::serve`].
+    /// the first session.
     pub(crate) fn use_host(&self, host: &Host) {
         _ = self.host.set(host.with_profile(carrier::FILES));
     }
 
     pub(super) fn host(&self) -> Option<&Host> {
         self.host.get()
-    }
-
-    /// Returns the number of connections that a user-space host needs for all sessions: per session
-    /// a control connection, a data connection, and a data connection that is closing.
-    pub(crate) fn connections_max(&self) -> usize {
-        self.settings().rules.sessions_max.saturating_mul(3)
     }
 
     /// Returns the number of open sessions and the counts since the start.
@@ -169,21 +192,15 @@ impl FtpServer {
 
     /// Replaces the settings for new sessions and logins. Listeners and open sessions are not
     /// affected.
-    pub(crate) fn reload(&self, settings: Result<FtpSettings>) {
-        let reload_result = settings.and_then(|settings| {
-            settings.check_roots()?;
-            let tls = tls(&settings, self.log)?;
-            Ok((settings, tls))
-        });
-        match reload_result {
-            Ok((settings, tls)) => {
-                self.admission.borrow_mut().set_rules(settings.rules.clone());
-                self.tls.replace(tls);
-                self.settings.replace(Rc::new(settings));
-                self.log.write(&FtpEvent::Reloaded);
-            }
-            Err(error) => self.log.write(&FtpEvent::NotReloaded { why: format!("{error:#}") }),
+    pub(crate) fn apply(&self, plan: FtpPlan) {
+        let FtpPlan { settings, tls } = plan;
+        if settings.rules.sessions_max != self.settings().rules.sessions_max {
+            allow_descriptors(&settings, self.log);
         }
+        report_notes(&settings, &tls, self.log);
+        self.admission.borrow_mut().set_rules(settings.rules.clone());
+        self.tls.replace(tls.tls);
+        self.settings.replace(Rc::new(settings));
     }
 
     /// Closes all sessions; running transfers get a grace period.
@@ -193,5 +210,29 @@ impl FtpServer {
         while self.admission.borrow().sessions() > 0 && tokio::time::Instant::now() < until {
             tokio::time::sleep(CLOSE_POLL_INTERVAL).await;
         }
+    }
+}
+
+/// Raises the limit of descriptors to that of all sessions, or logs how many sessions are possible.
+fn allow_descriptors(settings: &FtpSettings, log: Log) {
+    let sessions = u64::try_from(settings.rules.sessions_max).unwrap_or(u64::MAX);
+    let descriptors = sessions.saturating_mul(DESCRIPTORS_PER_SESSION).saturating_add(128);
+    if os::process::allow_descriptors(descriptors).is_err() {
+        let allowed = os::process::descriptors_max().unwrap_or(u64::MAX);
+        let sessions = (allowed / DESCRIPTORS_PER_SESSION).min(sessions);
+        log.write(&FtpEvent::FewDescriptors { allowed, sessions });
+    }
+}
+
+/// Logs the parts of the configuration that users of the server may not expect.
+fn report_notes(settings: &FtpSettings, tls: &PreparedTls, log: Log) {
+    for why in settings.unwritable_roots() {
+        log.write(&ServeEvent::UnwritableRoot { why });
+    }
+    if let Some(because) = settings.excludes_anonymous {
+        log.write(&FtpEvent::NoAnonymous { because });
+    }
+    if let Some(why) = &tls.no_tls {
+        log.write(&FtpEvent::NoTls { why: why.clone() });
     }
 }

@@ -61,6 +61,7 @@ mod users;
 mod virtual_host;
 
 pub(super) use configuration::{FtpSettings, FtpTable};
-pub(super) use ftp_server::FtpServer;
+pub(super) use ftp_server::{FtpPlan, FtpServer};
 pub use protection::Protection;
+pub(super) use serve::FtpPolicy;
 pub use system::authenticate_claim as prove_system_user;

@@ -19,6 +19,7 @@ use super::passive::{PassiveListener, PortShare};
 use super::tickets;
 use super::upload::Upload;
 use super::virtual_host::{self, TlsName, VirtualHosts};
+use crate::log_text::escape_name;
 use crate::metered::Metered;
 use crate::session_id;
 use carrier::TcpConnection;
@@ -402,6 +403,9 @@ impl FtpSession {
                 ServerEvent::Discard(id) => self.discard(id),
                 ServerEvent::Perform(operation) => self.perform(operation),
                 ServerEvent::Finished(finished) => self.finish(&finished),
+                ServerEvent::Denied { command, right } => {
+                    self.log_denied(&command, right.refusal());
+                }
             }
         }
     }
@@ -453,7 +457,7 @@ impl FtpSession {
         let server = Rc::clone(&self.server);
         match result {
             TaskResult::Login(name, outcome) => {
-                let name = name.escape_ascii().to_string();
+                let name = escape_name(&name);
                 let from = self.peer;
                 let host = self.host.as_deref().map(str::to_owned);
                 match outcome {

@@ -12,7 +12,6 @@ use crate::session_end::SessionEnd;
 use crate::telnet_client::TelnetClient;
 use anyhow::Result;
 use std::rc::Rc;
-use std::sync::{Arc, PoisonError};
 use tokio::time::Instant;
 
 /// Sent when a password was not checked because the queue of checks was full.
@@ -21,8 +20,7 @@ const BUSY: &[u8] = b"Too many logins at the moment, try again later\r\n";
 impl LoginSession {
     /// Starts a password check. The check waits in the queue of checks before it runs.
     pub(super) fn check(&mut self, client: &TelnetClient, credentials: Credentials) {
-        let Service::Users(users) = &client.server.service else { return };
-        let users = Arc::clone(&users.lock().unwrap_or_else(PoisonError::into_inner));
+        let Service::Users(users) = client.server.service() else { return };
         let server = Rc::clone(&client.server);
         let check = check_password(credentials, users, client.peer.ip(), server);
         self.stage = Stage::Checking(Box::pin(check));

@@ -12,8 +12,8 @@
 use crate::certificate::host_name;
 use crate::listener::{ConnectionService, ServerListener};
 use crate::log::{Log, ServeEvent};
-use anyhow::{Context, Result};
 use carrier::TcpConnection;
+use std::cell::RefCell;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -46,25 +46,21 @@ pub(in super::super) fn accepted_hosts<'a>(
     own_names.into_iter().filter(|name| !name.is_empty()).chain(configured.cloned()).collect()
 }
 
-/// Opens the endpoint. Returns its address, and a future that serves it indefinitely.
-///
-/// # Errors
-///
-/// Returns an error if the address cannot be bound.
-pub(in super::super) fn serve(
-    settings: EndpointSettings,
+/// Accepts requests until the listener fails, with the metrics that `text` returns. `hosts` are the
+/// accepted host names, which a reload can change.
+pub(in super::super) async fn serve(
+    listener: Rc<ServerListener>,
+    hosts: Rc<RefCell<Vec<String>>>,
     text: impl Fn() -> String + 'static,
     log: Log,
-) -> Result<(String, impl Future<Output = io::Error>)> {
-    let EndpointSettings { at, hosts } = settings;
-    let listener = ServerListener::open(None, at).context("cannot serve metrics")?;
-    let at = listener.name()?;
-    Ok((at, listener.run(Rc::new(MetricsService { hosts, text, log }))))
+) {
+    // A kernel listener does not fail.
+    _ = listener.run(Rc::new(MetricsService { hosts, text, log })).await;
 }
 
 /// Service of the endpoint.
 struct MetricsService<T> {
-    hosts: Vec<String>,
+    hosts: Rc<RefCell<Vec<String>>>,
     /// Returns the current metrics.
     text: T,
     log: Log,
@@ -80,8 +76,9 @@ impl<T: Fn() -> String + 'static> ConnectionService for MetricsService<T> {
     }
 
     async fn serve(self: Rc<Self>, connection: TcpConnection, _peer: SocketAddr) {
+        let hosts = self.hosts.borrow().clone();
         // A client that is gone or too slow gets no response.
-        _ = timeout(EXCHANGE_TIMEOUT, answer(connection, &self.hosts, &self.text)).await;
+        _ = timeout(EXCHANGE_TIMEOUT, answer(connection, &hosts, &self.text)).await;
     }
 }
 

@@ -4,7 +4,7 @@ use super::super::address_text;
 use super::super::admission::Rules;
 use super::super::flags::TftpFlags;
 use super::super::listen_addresses::ListenAddresses;
-use super::super::root::Rights;
+use super::super::root::{Rights, write_warning};
 use super::super::shared_settings::SharedSettings;
 use anyhow::{Context, Result};
 use ipnet::IpNet;
@@ -67,7 +67,6 @@ pub(in super::super) struct TftpSettings {
     pub(super) rights: Rights,
     pub(super) listen: Vec<SocketAddr>,
     pub(super) rules: Rules,
-    pub(super) transfers_max: u64,
     pub(super) file_max_bytes: u64,
     pub(super) timeout: Duration,
 }
@@ -82,6 +81,12 @@ impl TftpSettings {
     /// Returns the listen addresses.
     pub(in super::super) fn addresses(&self) -> &[SocketAddr] {
         &self.listen
+    }
+
+    /// Returns a warning if the server cannot write its root although clients may.
+    pub(in super::super) fn unwritable_root(&self) -> Option<String> {
+        let is_writable = self.rights != Rights::ReadOnly;
+        is_writable.then(|| write_warning(&self.root)).flatten()
     }
 
     /// Checks that the root can be served.
@@ -123,7 +128,6 @@ impl TftpSettings {
                     .transfers_per_source_max
                     .unwrap_or(TRANSFERS_PER_SOURCE_MAX),
             }),
-            transfers_max: u64::try_from(transfers_max).unwrap_or(u64::MAX),
             file_max_bytes: table.file_max_bytes.unwrap_or(u64::MAX),
             timeout: Duration::from_secs(table.timeout_s.unwrap_or(TIMEOUT_DEFAULT_S).max(1)),
         })
@@ -162,7 +166,7 @@ mod tests {
             allow: &[],
             deny: &[],
             via: &carrier::Route::Kernel,
-            certificate: CertificatePaths::configured(None),
+            certificate: CertificatePaths::configured(None, "/nonexistent".as_ref()),
             is_root,
         };
         TftpSettings::complete(toml::from_str(text)?, &TftpFlags::default(), &shared)

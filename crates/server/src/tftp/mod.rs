@@ -23,4 +23,5 @@ mod tftp_log;
 mod tftp_server;
 
 pub(super) use configuration::{TftpSettings, TftpTable};
-pub(super) use tftp_server::TftpServer;
+pub(super) use request_socket::RequestSocket;
+pub(super) use tftp_server::{TftpPlan, TftpServer};

@@ -4,6 +4,7 @@ use super::super::root::Rights;
 use super::running_transfer::RunningTransfer;
 use super::tftp_log::TftpEvent;
 use super::tftp_server::TftpServer;
+use crate::log_text::{TransferAction, escape_name};
 use anyhow::Result;
 use carrier::EngineContext;
 use os::beneath::Existing;
@@ -57,7 +58,7 @@ pub(super) fn decide(server: &TftpServer, request: &Request) -> Decision {
 }
 
 fn open(server: &TftpServer, name: &[u8]) -> Result<OpenFile, Fault> {
-    let (file, status) = server.root_dir.read(name).map_err(|error| fault_of(&error))?;
+    let (file, status) = server.plan().root_dir.read(name).map_err(|error| fault_of(&error))?;
     if server.is_root && !status.is_readable_by_all() {
         return Err(NO_ACCESS);
     }
@@ -65,18 +66,19 @@ fn open(server: &TftpServer, name: &[u8]) -> Result<OpenFile, Fault> {
 }
 
 fn create(server: &TftpServer, request: &Request) -> Result<OpenFile, Fault> {
-    let existing = match server.settings.rights {
+    let plan = server.plan();
+    let existing = match plan.settings.rights {
         Rights::ReadOnly => return Err(READ_ONLY),
         Rights::WriteOnce => Existing::Keep,
         Rights::Writable => Existing::Replace,
     };
     let announced_bytes = request.options.transfer_size.unwrap_or(0);
-    let free_bytes = server.root_dir.free_bytes().unwrap_or(u64::MAX);
-    if announced_bytes > server.settings.file_max_bytes.min(free_bytes) {
+    let free_bytes = plan.root_dir.free_bytes().unwrap_or(u64::MAX);
+    if announced_bytes > plan.settings.file_max_bytes.min(free_bytes) {
         return Err(NO_ROOM);
     }
     let atomic_file =
-        server.root_dir.create(&request.name, existing).map_err(|error| fault_of(&error))?;
+        plan.root_dir.create(&request.name, existing).map_err(|error| fault_of(&error))?;
     Ok(OpenFile::In(Sink::from_atomic_file(atomic_file)))
 }
 
@@ -107,7 +109,7 @@ pub(super) async fn serve(
     file: OpenFile,
     running: &RunningTransfer,
 ) {
-    let name = request.name.escape_ascii().to_string();
+    let name = escape_name(&request.name);
     let (stats, error) = match run(server, from, at, request, file, running).await {
         Ok(report) => report,
         Err(error) => {
@@ -115,14 +117,17 @@ pub(super) async fn serve(
             return server.log.write(&TftpEvent::Declined { from, name, why });
         }
     };
-    let is_read = request.direction == Direction::Read;
+    let action = match request.direction {
+        Direction::Read => TransferAction::Download,
+        Direction::Write => TransferAction::Upload,
+    };
     let bytes = stats.file_bytes;
     server.log.write(&match &error {
         None => {
-            let milliseconds = u64::try_from(stats.total.as_millis()).unwrap_or(u64::MAX);
-            TftpEvent::Moved { from, name, is_read, bytes, milliseconds }
+            let duration_us = u64::try_from(stats.total.as_micros()).unwrap_or(u64::MAX);
+            TftpEvent::Moved { from, name, action, bytes, duration_us }
         }
-        Some(error) => TftpEvent::Failed { from, name, is_read, bytes, why: reason_of(error) },
+        Some(error) => TftpEvent::Failed { from, name, action, bytes, why: reason_of(error) },
     });
 }
 
@@ -160,7 +165,8 @@ async fn run(
     let now = context.clock.now();
     let port = from.port();
     let mode = request.mode;
-    let settings = tftp::Settings { idle_timeout: server.settings.timeout };
+    let plan = server.plan();
+    let settings = tftp::Settings { idle_timeout: plan.settings.timeout };
     let engine = match file {
         OpenFile::Out(source, len) => {
             let limits = Limits { window_size_max: u16::MAX, ..limits() };
@@ -187,12 +193,12 @@ async fn run(
     let options = TftpOptions {
         direction: request.direction,
         mode,
-        answer_timeout: server.settings.timeout,
+        answer_timeout: plan.settings.timeout,
         first_answer_timeout: None,
         unanswered_max: Some(UNANSWERED_MAX),
         pace: RateLimit::new(None),
         lingers: true,
-        file_max_bytes: server.settings.file_max_bytes,
+        file_max_bytes: plan.settings.file_max_bytes,
     };
     let transfer = Transfer::new(engine, transport, from, options, context);
     let has_answered = Arc::clone(&running.has_answered);

@@ -5,7 +5,8 @@ use super::running_transfer::RunningTransfer;
 use super::tftp_log::TftpEvent;
 use super::tftp_server::TftpServer;
 use crate::inherited_sockets;
-use crate::listener::listen_error;
+use crate::listener::{listen_error, with_shared_port};
+use crate::log_text::escape_name;
 use crate::session_id::SessionId;
 use anyhow::{Context, Result};
 use os::datagram::{DatagramSocket, Inbox, Received};
@@ -21,7 +22,7 @@ use transfer::tftp::UdpTransport;
 
 /// Socket that receives requests.
 #[derive(Debug)]
-pub(super) enum RequestSocket {
+pub(crate) enum RequestSocket {
     /// Kernel UDP.
     Kernel(Registered<DatagramSocket>),
     /// User-space UDP.
@@ -29,16 +30,32 @@ pub(super) enum RequestSocket {
 }
 
 impl RequestSocket {
-    /// Opens a kernel socket at `address`.
+    /// Opens a kernel socket at `address`, or at its port of `host`. `closing` are open sockets of this
+    /// server at the same port, which are about to be closed.
     ///
     /// # Errors
     ///
     /// Returns an error that names the address and the reason if the socket cannot be bound.
-    pub(super) fn open(address: SocketAddr) -> Result<Self> {
+    pub(crate) fn open(
+        host: Option<&Host>,
+        address: SocketAddr,
+        closing: &[Rc<Self>],
+    ) -> Result<Self> {
+        if let Some(host) = host {
+            return Self::of_host(host, address.port());
+        }
+        let kernel = closing.iter().filter_map(|socket| match &**socket {
+            Self::Kernel(socket) => Some(socket.get_ref()),
+            Self::Userspace(_) => None,
+        });
+        with_shared_port(kernel, || Self::open_kernel(address, !closing.is_empty()))
+    }
+
+    fn open_kernel(address: SocketAddr, shares_port: bool) -> Result<Self> {
         let inherited = inherited_sockets::take_datagram_socket(address);
         let socket = match inherited {
             Ok(Some(socket)) => Ok(socket),
-            Ok(None) => DatagramSocket::bind(address),
+            Ok(None) => DatagramSocket::bind_beside(address, shares_port),
             Err(error) => Err(error),
         };
         let result = socket.and_then(|socket| {
@@ -54,14 +71,14 @@ impl RequestSocket {
     /// # Errors
     ///
     /// Returns an error if the UDP port is in use.
-    pub(super) fn of_host(host: &Host, port: u16) -> Result<Self> {
+    fn of_host(host: &Host, port: u16) -> Result<Self> {
         let socket = host.bind(port);
         let failure = || format!("UDP port {port} of plumb's own TCP/IP stack is in use");
         socket.map(Self::Userspace).with_context(failure)
     }
 
     /// Returns the address or port for the log.
-    pub(super) fn name(&self) -> Result<String> {
+    pub(crate) fn name(&self) -> Result<String> {
         Ok(match self {
             Self::Kernel(socket) => {
                 let address = socket.get_ref().local_addr();
@@ -74,15 +91,15 @@ impl RequestSocket {
     }
 
     /// Processes requests until the socket fails. Returns the error of the socket.
-    pub(super) async fn serve(self, server: Rc<TftpServer>) -> io::Error {
-        match self {
+    pub(super) async fn serve(self: Rc<Self>, server: Rc<TftpServer>) -> io::Error {
+        match &*self {
             Self::Kernel(socket) => serve_kernel(socket, server).await,
             Self::Userspace(socket) => serve_userspace(socket, server).await,
         }
     }
 }
 
-async fn serve_userspace(socket: os::host::UdpSocket, server: Rc<TftpServer>) -> io::Error {
+async fn serve_userspace(socket: &os::host::UdpSocket, server: Rc<TftpServer>) -> io::Error {
     let mut room = vec![0; usize::from(u16::MAX)];
     loop {
         let (len, from, is_unicast) = match socket.recv_addressed(&mut room).await {
@@ -94,7 +111,7 @@ async fn serve_userspace(socket: os::host::UdpSocket, server: Rc<TftpServer>) ->
     }
 }
 
-async fn serve_kernel(socket: Registered<DatagramSocket>, server: Rc<TftpServer>) -> io::Error {
+async fn serve_kernel(socket: &Registered<DatagramSocket>, server: Rc<TftpServer>) -> io::Error {
     let mut inbox = Inbox::default();
     loop {
         let ready = socket.ready(Interest::READABLE | Interest::ERROR).await;
@@ -152,7 +169,7 @@ fn handle_datagram(server: &Rc<TftpServer>, received: &Received<'_>) {
         running.stop.request();
         server.transfers.borrow_mut().remove(&from);
     }
-    let name = request.name.escape_ascii().to_string();
+    let name = escape_name(&request.name);
     if let Err(refusal) = server.admit(from.ip()) {
         // No answer is sent, because the client repeats its request later.
         let why = refusal.to_string();

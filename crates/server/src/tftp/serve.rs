@@ -2,38 +2,38 @@
 
 use super::request_socket::RequestSocket;
 use super::tftp_log::TftpEvent;
-use super::tftp_server::TftpServer;
-use crate::startup::StartupGuard;
-use anyhow::{Context, Result};
+use super::tftp_server::{TftpPlan, TftpServer};
+use crate::listen_addresses::one_per_port;
+use crate::socket_set::{ConfiguredSocket, SocketDescription};
 use std::rc::Rc;
-use tokio::task::JoinSet;
+
+impl TftpPlan {
+    /// Returns the request sockets of the configuration.
+    pub(crate) fn sockets(&self, is_userspace: bool) -> Vec<ConfiguredSocket<()>> {
+        let settings = &self.settings;
+        let addresses = match is_userspace {
+            // A socket of the user-space host receives both address families.
+            true => one_per_port(&settings.listen),
+            false => settings.listen.clone(),
+        };
+        let what = settings.root.display().to_string();
+        let description = SocketDescription { how: settings.rights.name(), what };
+        let socket =
+            |address| ConfiguredSocket { address, policy: (), description: description.clone() };
+        addresses.into_iter().map(socket).collect()
+    }
+}
 
 impl TftpServer {
-    /// Serves until a socket fails. Drops `startup` when all sockets are open.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error that names the address and the reason if a socket cannot be bound, or the
-    /// error of a socket that failed.
-    pub(crate) async fn serve(self: Rc<Self>, startup: StartupGuard) -> Result<()> {
-        let mut sockets = JoinSet::new();
-        let mut ports = Vec::new();
-        for address in &self.settings.listen {
-            let socket = match self.host.get() {
-                // A socket of the user-space host receives both address families.
-                Some(_) if ports.contains(&address.port()) => continue,
-                Some(host) => RequestSocket::of_host(host, address.port())?,
-                None => RequestSocket::open(*address)?,
-            };
-            ports.push(address.port());
-            let at = socket.name()?;
-            let rights = self.settings.rights.name();
-            let root = &self.settings.root;
-            self.log.write(&TftpEvent::Serving { at, root: root.display().to_string(), rights });
-            sockets.spawn_local(socket.serve(Rc::clone(&self)));
-        }
-        drop(startup);
-        let first_end = sockets.join_next().await.transpose()?;
-        first_end.map_or(Ok(()), |error| Err(error).context("cannot receive TFTP requests"))
+    /// Processes requests until the socket fails. Returns the error.
+    pub(crate) async fn receive(self: Rc<Self>, socket: Rc<RequestSocket>) -> anyhow::Error {
+        let error = socket.serve(self).await;
+        anyhow::Error::new(error).context("cannot receive TFTP requests")
+    }
+
+    /// Logs that a request socket is open.
+    pub(crate) fn report_socket(&self, socket: &RequestSocket, of: &SocketDescription) {
+        let at = socket.name().unwrap_or_default();
+        self.log.write(&TftpEvent::Serving { at, root: of.what.clone(), rights: of.how });
     }
 }

@@ -1,6 +1,7 @@
 //! Log events of the TFTP server, one line each.
 
 use crate::log_line::{Level, LogEvent};
+use crate::log_text::TransferAction;
 use serde::Serialize;
 use std::fmt;
 use std::net::SocketAddr;
@@ -10,22 +11,21 @@ use std::net::SocketAddr;
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(super) enum TftpEvent {
     /// A listener is open.
+    #[serde(rename = "serving-tftp")]
     Serving { at: String, root: String, rights: &'static str },
     /// A request was declined. The name is already escaped.
+    #[serde(rename = "request-refused")]
     Declined { from: SocketAddr, name: String, why: String },
     /// A transfer completed.
-    Moved { from: SocketAddr, name: String, is_read: bool, bytes: u64, milliseconds: u64 },
+    #[serde(rename = "transfer-complete")]
+    Moved { from: SocketAddr, name: String, action: TransferAction, bytes: u64, duration_us: u64 },
     /// A transfer failed.
-    Failed { from: SocketAddr, name: String, is_read: bool, bytes: u64, why: String },
-    /// The address prefixes and limits were reloaded.
-    Reloaded,
-    /// Reloading failed; the previous configuration remains in force.
-    NotReloaded { why: String },
+    #[serde(rename = "transfer-failed")]
+    Failed { from: SocketAddr, name: String, action: TransferAction, bytes: u64, why: String },
 }
 
 impl fmt::Display for TftpEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let direction = |is_read: bool| if is_read { "download" } else { "upload" };
         match self {
             Self::Serving { at, root, rights } => {
                 write!(f, "serving TFTP at {at}, root {root}, {rights}")
@@ -33,18 +33,12 @@ impl fmt::Display for TftpEvent {
             Self::Declined { from, name, why } => {
                 write!(f, "{from}: request for '{name}' refused: {why}")
             }
-            Self::Moved { from, name, is_read, bytes, milliseconds } => {
-                let direction = direction(*is_read);
-                let time = records::format::duration(milliseconds.saturating_mul(1_000_000));
-                write!(f, "{from}: {direction} of '{name}': {bytes} bytes in {time}")
+            Self::Moved { from, name, action, bytes, duration_us } => {
+                let time = records::format::duration(duration_us.saturating_mul(1000));
+                write!(f, "{from}: {action} of '{name}': {bytes} bytes in {time}")
             }
-            Self::Failed { from, name, is_read, bytes, why } => {
-                let direction = direction(*is_read);
-                write!(f, "{from}: {direction} of '{name}' failed after {bytes} bytes: {why}")
-            }
-            Self::Reloaded => f.write_str("TFTP address prefixes reloaded"),
-            Self::NotReloaded { why } => {
-                write!(f, "TFTP configuration not reloaded, the old one stays in force: {why}")
+            Self::Failed { from, name, action, bytes, why } => {
+                write!(f, "{from}: {action} of '{name}' failed after {bytes} bytes: {why}")
             }
         }
     }
@@ -53,9 +47,8 @@ impl fmt::Display for TftpEvent {
 impl LogEvent for TftpEvent {
     fn level(&self) -> Level {
         match self {
-            Self::NotReloaded { .. } => Level::Error,
             Self::Declined { .. } => Level::Warning,
-            Self::Serving { .. } | Self::Reloaded => Level::Notice,
+            Self::Serving { .. } => Level::Notice,
             Self::Moved { .. } | Self::Failed { .. } => Level::Info,
         }
     }
@@ -71,21 +64,18 @@ mod tests {
     fn tftp_log_lines_contain_no_terminal_command_or_forged_line() {
         let from = SocketAddr::from(([192, 0, 2, 7], 6969));
         let text = || HOSTILE.to_owned();
+        let action = TransferAction::Upload;
         let events = [
             TftpEvent::Serving { at: text(), root: text(), rights: "rights" },
             TftpEvent::Declined { from, name: text(), why: text() },
-            TftpEvent::Moved { from, name: text(), is_read: true, bytes: 1, milliseconds: 1 },
-            TftpEvent::Failed { from, name: text(), is_read: false, bytes: 1, why: text() },
-            TftpEvent::Reloaded,
-            TftpEvent::NotReloaded { why: text() },
+            TftpEvent::Moved { from, name: text(), action, bytes: 1, duration_us: 1 },
+            TftpEvent::Failed { from, name: text(), action, bytes: 1, why: text() },
         ];
-        assert_lines_are_harmless(&events, 6, |event| match event {
+        assert_lines_are_harmless(&events, 4, |event| match event {
             TftpEvent::Serving { .. } => 0,
             TftpEvent::Declined { .. } => 1,
             TftpEvent::Moved { .. } => 2,
             TftpEvent::Failed { .. } => 3,
-            TftpEvent::Reloaded => 4,
-            TftpEvent::NotReloaded { .. } => 5,
         });
     }
 }

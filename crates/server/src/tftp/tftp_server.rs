@@ -2,9 +2,8 @@
 
 use super::configuration::TftpSettings;
 use super::running_transfer::RunningTransfer;
-use super::tftp_log::TftpEvent;
 use crate::admission::{Admission, AdmissionRefusal};
-use crate::log::Log;
+use crate::log::{Log, ServeEvent};
 use crate::root::Rights;
 use crate::source::source;
 use crate::traffic::{ProtocolTraffic, ServerProtocol};
@@ -28,10 +27,44 @@ const DESCRIPTORS_PER_TRANSFER: u64 = 3;
 /// Time for transfers to end when the server shuts down.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// TFTP server.
-pub(crate) struct TftpServer {
+/// Configuration of the TFTP server with its open root.
+pub(crate) struct TftpPlan {
     pub(super) settings: TftpSettings,
     pub(super) root_dir: RootDir,
+}
+
+impl TftpPlan {
+    /// Opens the root.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the root is not a directory or not readable.
+    pub(crate) fn prepare(settings: TftpSettings) -> Result<Self> {
+        let root = settings.root.display();
+        let root_dir = RootDir::open(&settings.root)
+            .with_context(|| format!("cannot open root directory {root}"))?;
+        Ok(Self { settings, root_dir })
+    }
+
+    /// Raises the limit of descriptors, and removes the temporary files of a crash.
+    fn prepare_machine(&self, log: Log) {
+        if let Some(why) = self.settings.unwritable_root() {
+            log.write(&ServeEvent::UnwritableRoot { why });
+        }
+        let transfers_max = u64::try_from(self.settings.rules.sessions_max).unwrap_or(u64::MAX);
+        let descriptors = transfers_max.saturating_mul(DESCRIPTORS_PER_TRANSFER);
+        // If the limit cannot be raised, fewer transfers are possible at once.
+        _ = os::process::allow_descriptors(descriptors.saturating_add(64));
+        if self.settings.rights != Rights::ReadOnly {
+            // Temporary files that cannot be removed only use disk space, so errors are ignored.
+            _ = self.root_dir.sweep(b"/");
+        }
+    }
+}
+
+/// TFTP server.
+pub(crate) struct TftpServer {
+    plan: RefCell<Rc<TftpPlan>>,
     /// Whether the server runs as root. It then sends only files that every user may read.
     pub(super) is_root: bool,
     pub(super) admission: RefCell<Admission>,
@@ -46,38 +79,29 @@ pub(crate) struct TftpServer {
 }
 
 impl TftpServer {
-    /// Opens the root.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the root is not a directory or not readable.
+    /// Creates a server without request sockets.
     pub(crate) fn new(
-        settings: TftpSettings,
+        plan: TftpPlan,
         log: Log,
         transfer_log: Rc<TransferLog>,
         registry: &Arc<MeterRegistry>,
-    ) -> Result<Self> {
-        let root = settings.root.display();
-        let root_dir = RootDir::open(&settings.root)
-            .with_context(|| format!("cannot open root directory {root}"))?;
-        let descriptors = settings.transfers_max.saturating_mul(DESCRIPTORS_PER_TRANSFER);
-        // If the limit cannot be raised, fewer transfers are possible at once.
-        _ = os::process::allow_descriptors(descriptors.saturating_add(64));
-        if settings.rights != Rights::ReadOnly {
-            // Temporary files that cannot be removed only use disk space, so errors are ignored.
-            _ = root_dir.sweep(b"/");
-        }
-        Ok(Self {
-            admission: RefCell::new(Admission::new(settings.rules.clone())),
-            settings,
-            root_dir,
+    ) -> Self {
+        plan.prepare_machine(log);
+        Self {
+            admission: RefCell::new(Admission::new(plan.settings.rules.clone())),
+            plan: RefCell::new(Rc::new(plan)),
             is_root: os::user::is_root(),
             transfers: RefCell::default(),
             log,
             transfer_log,
             registry: Arc::clone(registry),
             host: OnceCell::new(),
-        })
+        }
+    }
+
+    /// Returns the settings and the root for new transfers.
+    pub(super) fn plan(&self) -> Rc<TftpPlan> {
+        Rc::clone(&self.plan.borrow())
     }
 
     /// Admits a transfer with `address` if a transfer slot is free or an unanswered transfer can be
@@ -116,7 +140,7 @@ impl TftpServer {
     }
 
     /// Serves on `host` instead of the kernel's network stack. Must be called before
-    /// [`TftpServer::serve`].
+    /// the first request.
     pub(crate) fn use_host(&self, host: &Host) {
         _ = self.host.set(host.clone());
     }
@@ -135,15 +159,11 @@ impl TftpServer {
         self.admission.borrow().traffic(ServerProtocol::Tftp)
     }
 
-    /// Adopts the admission rules of `settings`. Running transfers are not affected.
-    pub(crate) fn reload(&self, settings: Result<TftpSettings>) {
-        self.log.write(&match settings {
-            Ok(settings) => {
-                self.admission.borrow_mut().set_rules(settings.rules);
-                TftpEvent::Reloaded
-            }
-            Err(error) => TftpEvent::NotReloaded { why: format!("{error:#}") },
-        });
+    /// Adopts another configuration for new transfers. Running transfers are not affected.
+    pub(crate) fn apply(&self, plan: TftpPlan) {
+        plan.prepare_machine(self.log);
+        self.admission.borrow_mut().set_rules(plan.settings.rules.clone());
+        self.plan.replace(Rc::new(plan));
     }
 
     /// Stops all transfers, and gives them time to notify their clients.
@@ -163,22 +183,26 @@ mod tests {
     use crate::flags::Flags;
 
     #[test]
-    fn a_reload_applies_the_prefixes_and_an_error_keeps_them() {
+    fn a_reload_applies_the_prefixes_and_the_root() {
         let mut flags = Flags { quiet: true, no_record: true, ..Flags::default() };
         flags.tftp.is_requested = true;
         flags.root.root = Some(std::env::temp_dir());
-        let settings = |flags: &Flags| ConfigurationLoader::open(flags).unwrap().tftp().unwrap();
+        let plan = |flags: &Flags| {
+            let settings = ConfigurationLoader::open(flags).unwrap().tftp().unwrap().unwrap();
+            TftpPlan::prepare(settings)
+        };
         let registry = MeterRegistry::new("test");
         let transfer_log = Rc::new(TransferLog::new(None, flags.log()));
-        let server =
-            TftpServer::new(settings(&flags).unwrap(), flags.log(), transfer_log, &registry);
-        let server = server.unwrap();
+        let server = TftpServer::new(plan(&flags).unwrap(), flags.log(), transfer_log, &registry);
         let client = IpAddr::from([192, 0, 2, 1]);
         assert_eq!(server.admit(client), Ok(()));
         flags.deny = vec!["192.0.2.0/24".parse().unwrap()];
-        server.reload(Ok(settings(&flags).unwrap()));
+        flags.root.root = Some("/".into());
+        server.apply(plan(&flags).unwrap());
         assert_eq!(server.admit(client), Err(AdmissionRefusal::Prefix));
-        server.reload(Err(anyhow::anyhow!("invalid")));
-        assert_eq!(server.admit(client), Err(AdmissionRefusal::Prefix));
+        assert!(server.plan().root_dir.is_root("/".as_ref()));
+        flags.root.root = Some("/nonexistent".into());
+        let error = plan(&flags).err().unwrap().to_string();
+        assert_eq!(error, "cannot open root directory /nonexistent");
     }
 }

@@ -22,6 +22,6 @@ pub use summary::{summary, time_breakdown};
 pub use tcp::{TICK, of_info, of_kernel, of_settled, of_userspace};
 pub use tls::DataTls;
 pub use transfer_recorder::{
-    RecordedSession, TransferRecorder, journal_directory, records_directory,
+    RecordedSession, SERVICE_RECORDS, TransferRecorder, journal_directory_in, records_directory,
 };
 pub use write_out::WriteOut;

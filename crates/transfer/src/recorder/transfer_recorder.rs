@@ -17,14 +17,17 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// Value of `sysinfo(2)` for a load average of 1.
 const LOAD_SCALE: u64 = 1 << 16;
 
+/// Directory of the transfer records of the packaged service.
+pub const SERVICE_RECORDS: &str = "/var/lib/plumb/transfers";
+
 /// Returns the directory of the transfer records of the user.
 pub fn records_directory() -> PathBuf {
     state_directory().join("transfers")
 }
 
-/// Returns the directory of the journal, to which records are written first.
-pub fn journal_directory() -> PathBuf {
-    records_directory().join("journal")
+/// Returns the directory of the journal in a state directory, to which records are written first.
+pub fn journal_directory_in(state_directory: &Path) -> PathBuf {
+    state_directory.join("transfers/journal")
 }
 
 /// Creates records and writes them to the journal.
@@ -70,7 +73,7 @@ impl TransferRecorder {
     /// passed to `report`. A user without a writable home directory, as in a container, has no
     /// journal and gets no message.
     pub fn for_client(is_wanted: bool, report: fn(&str)) -> Self {
-        let directory = journal_directory();
+        let directory = journal_directory_in(&state_directory());
         let is_writable = |directory: &Path| {
             let created = DirBuilder::new().recursive(true).mode(0o700).create(directory);
             !matches!(
@@ -94,8 +97,10 @@ impl TransferRecorder {
             let open_result = Journal::open(directory, Settings::default());
             let report_failure = |error| {
                 report(&format!(
-                    "cannot record transfers in {}: {error}; use --no-record to disable records",
-                    directory.display()
+                    "cannot record transfers in {}: {error}; make it writable for user ID {}, or \
+                     disable records with --no-record",
+                    directory.display(),
+                    os::user::effective_id()
                 ));
             };
             open_result.map_err(report_failure).ok()
@@ -179,7 +184,8 @@ impl TransferRecorder {
         act(&mut journal);
         match journal.event() {
             Some(Event::Failing(error)) => (self.report)(&format!(
-                "cannot write transfer records ({error}); transfers continue without them"
+                "cannot write transfer records: {error}; transfers continue without records until \
+                 the error is corrected"
             )),
             Some(Event::Resumed { lost: 0 }) | None => {}
             Some(Event::Resumed { lost }) => (self.report)(&format!(

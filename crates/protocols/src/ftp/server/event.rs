@@ -399,4 +399,11 @@ pub enum ServerEvent {
     Perform(Operation),
     /// A transfer has ended. No answer is required.
     Finished(Finished),
+    /// A command was refused because the user has the right nowhere. No answer is required.
+    Denied {
+        /// The line of the command.
+        command: Vec<u8>,
+        /// The missing right.
+        right: Right,
+    },
 }

@@ -304,7 +304,11 @@ impl Server {
         {
             cx.meter.count(Counter::FtpRightsRefused);
             return match self.access {
-                Access::LoggedIn(..) => self.reply(550, verb.right().refusal().as_bytes()),
+                Access::LoggedIn(..) => {
+                    let right = verb.right();
+                    self.events.push_back(ServerEvent::Denied { command: line.to_vec(), right });
+                    self.reply(550, right.refusal().as_bytes());
+                }
                 _ => self.reply(530, b"Please log in with USER and PASS"),
             };
         }

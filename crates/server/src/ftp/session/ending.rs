@@ -9,6 +9,7 @@ use super::{FtpSession, TaskResult};
 use crate::ftp::data::ServerTransferStats;
 use crate::ftp::ftp_log::FtpEvent;
 use crate::ftp::upload::Upload;
+use crate::log_text::{TransferAction, escape_name};
 use os::clock::thread_cpu_time;
 use protocols::ftp::listing::ListForm;
 use protocols::ftp::server::{
@@ -189,15 +190,20 @@ impl FtpSession {
         };
         note_result(&mut running.record, &running.stats, &timing, finished, reason);
         self.store_record(&running.stats, &mut running.record);
-        let user = self.engine.user().map(|user| user.as_bytes().escape_ascii().to_string());
+        let user = self.engine.user().map(|user| escape_name(user.as_bytes()));
         let from = self.peer;
         let user = user.unwrap_or_default();
         let host = self.host.as_deref().map(str::to_owned);
         let name = running.record.transfer.request.path_real.as_ref();
         let name = name.map_or_else(Vec::new, |name| name.as_bytes().to_vec());
-        let name = name.escape_ascii().to_string();
-        let is_read = !running.transfer.kind.is_incoming();
-        let bytes = finished.wire_bytes;
+        let name = escape_name(&name);
+        let action = match &running.transfer.kind {
+            TransferKind::List { .. } => TransferAction::Listing,
+            kind if kind.is_incoming() => TransferAction::Upload,
+            _ => TransferAction::Download,
+        };
+        // Compression and blocks change the number of bytes on the connection.
+        let bytes = running.record.transfer.size.file_bytes.unwrap_or(finished.wire_bytes);
         let count = running.stats.unsendable_names.get();
         if count > 0 {
             let user = user.clone();
@@ -205,13 +211,26 @@ impl FtpSession {
             let name = name.clone();
             self.server.log.write(&FtpEvent::UnsendableNames { from, user, host, name, count });
         }
-        let micros = u64::try_from((now - running.received_at).as_micros()).unwrap_or(u64::MAX);
+        let duration = now - running.received_at;
+        let duration_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         self.server.log.write(&match reason {
-            None => FtpEvent::Moved { from, user, host, name, is_read, bytes, micros },
+            None => FtpEvent::Moved { from, user, host, name, action, bytes, duration_us },
             Some(reason) => {
                 let why = reason.to_owned();
-                FtpEvent::Failed { from, user, host, name, is_read, bytes, why }
+                FtpEvent::Failed { from, user, host, name, action, bytes, why }
             }
+        });
+    }
+
+    /// Logs a command that the user may not use.
+    pub(super) fn log_denied(&self, command: &[u8], why: &'static str) {
+        let user = self.engine.user().map(|user| escape_name(user.as_bytes()));
+        self.server.log.write(&FtpEvent::Denied {
+            from: self.peer,
+            user: user.unwrap_or_default(),
+            host: self.host.as_deref().map(str::to_owned),
+            command: escape_name(command),
+            why,
         });
     }
 
