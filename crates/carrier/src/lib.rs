@@ -15,6 +15,7 @@ mod ethernet_device;
 #[cfg(test)]
 mod fairness_tests;
 mod happy_eyeballs;
+pub mod host_configuration;
 mod kernel;
 mod local_addresses;
 pub mod meters;

@@ -403,9 +403,11 @@ impl fmt::Display for TunError {
                 "{DEVICE} does not exist: load it with 'modprobe tun', or start the container \
                  with '--device {DEVICE}'"
             ),
-            Self::DeviceNotPermitted => {
-                write!(f, "no permission to open {DEVICE}: run as root or in a user namespace")
-            }
+            Self::DeviceNotPermitted => write!(
+                f,
+                "no permission to open {DEVICE}: run as root, or let root run 'chmod 666 {DEVICE}' \
+                 and 'ip tuntap add dev NAME mode tun user $USER' once"
+            ),
             Self::InterfaceNotPermitted(name, kind) => write!(
                 f,
                 "no permission to create or attach to the interface {name}: run as root, or let \

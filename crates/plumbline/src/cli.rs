@@ -163,13 +163,24 @@ fn command_with_help(columns: usize) -> clap::Command {
 fn parse(words: &[OsString]) -> Result<Arguments, clap::Error> {
     let columns = exit::stdout_columns();
     let mut matches = command_with_help(columns).try_get_matches_from(words)?;
+    let program = command();
+    let login = matches.subcommand_matches("login").zip(program.find_subcommand("login"));
+    let typed = login.map(|(matches, login)| login::TypedLogin::of(matches, login));
     let arguments = Arguments::from_arg_matches_mut(&mut matches);
-    arguments.map_err(|error| error.format(&mut command_with_help(columns)))
+    let mut arguments = arguments.map_err(|error| error.format(&mut command_with_help(columns)))?;
+    if let (Command::Login(login), Some(typed)) = (&mut arguments.command, typed) {
+        login.typed = typed;
+    }
+    Ok(arguments)
 }
 
 /// Parses the command line, with the options of the configuration for the host of a login.
 fn parse_command_line() -> Result<Arguments, ExitCode> {
     let mut words: Vec<OsString> = std::env::args_os().collect();
+    if words.get(1).is_some_and(|word| word == "help") {
+        // The command help has no help of its own.
+        words.retain(|word| word != "--help" && word != "-h");
+    }
     let arguments = parse(&words).map_err(|error| report_parse_error(&error))?;
     let Command::Login(login) = &arguments.command else { return Ok(arguments) };
     let configured = login.configured_host().map_err(|error| {
@@ -243,6 +254,11 @@ fn report_parse_error(error: &clap::Error) -> ExitCode {
 
 /// Returns the valid word that clap suggests in place of an invalid word, if any.
 fn suggestion(error: &clap::Error) -> Option<&str> {
+    if let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)
+        && word.starts_with("completion")
+    {
+        return Some("plumb manual --shell bash");
+    }
     let kinds =
         [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue];
     kinds.into_iter().find_map(|kind| match error.get(kind)? {
@@ -339,6 +355,8 @@ mod tests {
         assert_eq!(suggestion_for(&["plumb", "mesure"]).as_deref(), Some("measure"));
         assert_eq!(suggestion_for(&["plumb", "get", "--frce", "x"]).as_deref(), Some("--force"));
         assert_eq!(suggestion_for(&["plumb", "lab", "tm23"]).as_deref(), Some("tm233"));
+        let completions = suggestion_for(&["plumb", "completions", "bash"]);
+        assert_eq!(completions.as_deref(), Some("plumb manual --shell bash"));
         assert_eq!(suggestion_for(&["plumb", "quux"]), None);
     }
 }

@@ -3,7 +3,6 @@
 mod address_families;
 mod certificates;
 mod cli;
-mod configuration;
 mod demo;
 mod exit;
 mod files;

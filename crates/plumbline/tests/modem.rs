@@ -3,6 +3,10 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
+#[path = "modem/blocks_over_telnet.rs"]
+mod blocks_over_telnet;
+#[path = "modem/cancelled.rs"]
+mod cancelled;
 #[expect(dead_code, reason = "each crate of tests uses its part of the harness")]
 mod login_harness;
 #[path = "modem/remote_shell.rs"]
@@ -298,7 +302,8 @@ fn a_partial_file_is_continued_if_its_content_is_the_same() {
     let mut user = directories.log_in_to(&shell, &["--char"]);
     user.type_keys("sz large.bin; echo end-''of-9\r");
     user.wait_for_text("Continuing large.bin after");
-    user.wait_for_text("Received large.bin: 1,000,000 bytes");
+    user.wait_for_text("Received large.bin: 400,0");
+    user.wait_for_text(" of 1,000,000 bytes");
     user.wait_for_text("end-of-9");
     directories.assert_same(&["large.bin"]);
     assert!(!directories.local.join("large.bin.part").exists());
@@ -324,7 +329,7 @@ fn an_upload_continues_the_partial_file_of_the_remote_host() {
     user.type_keys("rz --resume; echo end-''of-11\r");
     user.wait_for_text("The remote host waits for files");
     user.type_keys(&format!("send {}/large.bin\r", directories.local.display()));
-    user.wait_for_text("Sent large.bin: 1,000,000 bytes");
+    user.wait_for_text(" of 1,000,000 bytes");
     user.wait_for_text("end-of-11");
     directories.assert_same(&["large.bin"]);
     close(&mut user);
@@ -383,12 +388,10 @@ fn a_file_that_cannot_be_written_cancels_the_download_but_not_the_session() {
     let directories = Directories::new();
     Directories::write_files(&directories.remote);
     let shell = RemoteShell::over_tcp(Fault::None);
-    let missing = "--download-directory=/nonexistent";
-    let mut user = TerminalUser::with_arguments(&["--char", missing, &shell.destination]);
-    user.type_keys("\r");
-    directories.enter_directory(&mut user);
+    let mut user = directories.log_in_to(&shell, &["--char"]);
+    fs::remove_dir(&directories.local).unwrap();
     user.type_keys("sz large.bin; echo end-''of-16\r");
-    user.wait_for_text("Download cancelled: cannot write to /nonexistent");
+    user.wait_for_text("Download cancelled: cannot write to");
     user.wait_for_text("end-of-16");
     assert_shell_works(&mut user);
     close(&mut user);
@@ -437,4 +440,87 @@ fn a_file_above_the_limit_is_refused() {
     directories.assert_same(&["third", "a", "b"]);
     assert_shell_works(&mut user);
     close(&mut user);
+}
+
+#[test]
+#[ignore = "needs lrzsz"]
+fn the_files_are_in_the_statistics_and_in_the_log() {
+    let directories = Directories::new();
+    Directories::write_files(&directories.remote);
+    let log = unique("log");
+    let state = unique("state");
+    let shell = RemoteShell::over_serial_line();
+    let mut command = plumb();
+    command.args([&directories.download_option(), "--log", log.to_str().unwrap()]);
+    command.arg(&shell.destination).env("XDG_STATE_HOME", &state);
+    let mut user = TerminalUser::run(command);
+    user.type_keys("\r");
+    directories.enter_directory(&mut user);
+    user.type_keys("sz byte large.bin; echo end-''of-20\r");
+    user.wait_for_text("Received large.bin: 1,000,000 bytes");
+    user.wait_for_text("end-of-20");
+    user.type_keys("rx copy; echo end-''of-21\r");
+    user.wait_for_text("rx: ready to receive copy");
+    let local = directories.local.display();
+    user.type_keys(&format!("\x1dsend --protocol xmodem {local}/byte\r"));
+    user.wait_for_text("end-of-21");
+    close(&mut user);
+    let mut stats = Command::new(env!("CARGO_BIN_EXE_plumb"));
+    let output = stats.args(["stats", "list", "--csv"]).env("XDG_STATE_HOME", &state).output();
+    let table = String::from_utf8(output.unwrap().stdout).unwrap();
+    for (command, bits, path) in [
+        ("ZMODEM-RECEIVE", "8", "byte"),
+        ("ZMODEM-RECEIVE", "8000000", "large.bin"),
+        ("XMODEM-SEND", "8", "byte"),
+    ] {
+        let is_row = |line: &&str| {
+            let cells: Vec<_> = line.split(',').collect();
+            cells.contains(&command) && cells.contains(&bits) && cells.contains(&path)
+        };
+        assert!(table.lines().any(|line| is_row(&line)), "{command} {path}:\n{table}");
+    }
+    let text = fs::read_to_string(&log).unwrap();
+    assert!(text.contains("\n[Received large.bin: 1,000,000 bytes in "), "{text}");
+    fs::remove_file(log).unwrap();
+    fs::remove_dir_all(state).unwrap();
+}
+
+#[test]
+#[ignore = "needs lrzsz"]
+fn a_script_sends_and_receives_files() {
+    let directories = Directories::new();
+    Directories::write_files(&directories.local);
+    let shell = RemoteShell::over_tcp(Fault::None);
+    let [remote, local] = [&directories.remote, &directories.local].map(|path| path.display());
+    let script = format!(
+        r#"timeout 9
+        send "\r"
+        expect /ready:/
+        send "cd {remote}; rz\r"
+        send file "{local}/large.bin"
+        expect /ready:/
+        send "mv large.bin other; sz other\r"
+        receive
+        expect /ready:/
+        send "mv other third; echo in-''batch; sb third\r"
+        expect /in-batch/
+        receive by ymodem
+        expect /ready:/
+        send "rz\r"
+        on failure exit 7
+        send file "{local}/missing"
+        "#
+    );
+    let path = directories.local.join("script");
+    fs::write(&path, script).unwrap();
+    let mut command = plumb();
+    command.args(["--char", &directories.download_option(), "--script"]).arg(path);
+    command.arg(&shell.destination).stdin(std::process::Stdio::null());
+    let output = command.output().unwrap();
+    let messages = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(7), "{messages}");
+    assert!(messages.contains("Cannot read"), "{messages}");
+    for name in ["other", "third"] {
+        assert!(fs::read(directories.local.join(name)).unwrap() == content(), "{name}");
+    }
 }

@@ -24,6 +24,7 @@ pub mod population;
 pub mod prediction;
 pub mod recording;
 pub mod running;
+pub mod session_log;
 pub mod sizes;
 pub mod split_error;
 pub mod statistics;

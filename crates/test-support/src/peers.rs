@@ -87,6 +87,9 @@ pub const DROPBEAR: Peer =
     peer("dropbear", "PLUMB_DROPBEAR", &["-V"], "Dropbear v", "dropbear-bin");
 /// The SSH client of OpenSSH.
 pub const SSH: Peer = peer("ssh", "PLUMB_SSH", &["-V"], "OpenSSH_", "openssh-client");
+/// The SSH server of OpenSSH, whose package would start it, and which must be started by its absolute
+/// path.
+pub const SSHD: Peer = peer("sshd", "PLUMB_SSHD", &["-V"], "OpenSSH_", "openssh-server");
 /// The remote shell mosh.
 pub const MOSH: Peer = peer("mosh", "PLUMB_MOSH", &["--version"], "mosh ", "mosh");
 /// The DHCP server dnsmasq.

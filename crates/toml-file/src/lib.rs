@@ -7,4 +7,5 @@
 mod suggest;
 mod toml_file;
 
+pub use suggest::nearest;
 pub use toml_file::{TomlFile, parse};

@@ -16,10 +16,14 @@ pub(super) fn with_suggestion(error: &toml::de::Error) -> anyhow::Error {
 fn suggestion(message: &str) -> Option<&str> {
     let rest = message.strip_prefix("unknown field `")?;
     let (unknown, expected) = rest.split_once('`')?;
-    let known_keys = expected.split('`').skip(1).step_by(2);
-    let nearest = known_keys.map(|key| (distance(unknown, key), key)).min()?;
-    let (distance, key) = nearest;
-    (distance <= 1 + unknown.chars().count() / 4).then_some(key)
+    nearest(unknown, expected.split('`').skip(1).step_by(2))
+}
+
+/// Returns the candidate that is nearest to `word` if its spelling is similar.
+pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let nearest = candidates.map(|candidate| (distance(word, candidate), candidate)).min()?;
+    let (distance, candidate) = nearest;
+    (distance <= 1 + word.chars().count() / 4).then_some(candidate)
 }
 
 /// Returns the optimal string alignment distance: the number of insertions, deletions,

@@ -18,7 +18,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("report", &["records"]),
     ("os", &["net"]),
     ("control", &["net", "os"]),
-    ("carrier", &["net", "os"]),
+    ("carrier", &["net", "os", "toml-file"]),
     ("toml-file", &[]),
     ("transfer", &["net", "protocols", "os", "carrier", "records"]),
     ("server", &["net", "protocols", "os", "carrier", "transfer", "records", "toml-file"]),

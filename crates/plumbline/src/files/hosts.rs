@@ -4,8 +4,8 @@
 //! type). A client that treats such words as octets receives files that no local program can read.
 
 use super::representation::{RequestedType, parse_requested_type, parse_word_format};
-use crate::configuration::{self, Configuration, HostTable};
 use anyhow::{Context, Result, bail};
+use carrier::host_configuration::{self, Configuration, HostTable};
 use protocols::ftp::{ByteSize, Type, WordFormat};
 
 /// Settings of one host.
@@ -32,7 +32,7 @@ impl HostSettings {
     ///
     /// Returns an error if the configuration cannot be read or is invalid.
     pub(in crate::files) fn of(host: &str) -> Result<Self> {
-        configuration::evaluate(|file| find(file, host))
+        host_configuration::evaluate(|file| find(file, host))
     }
 }
 

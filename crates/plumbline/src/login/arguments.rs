@@ -1,19 +1,20 @@
 //! Arguments of `plumb login` and its help.
 
 use super::emulated_terminal::Emulation;
+use super::saved_login::TypedLogin;
 use super::session_settings::{
     Echo, Escape, LineEnd, LoginProtocol, LoginSettings, Mode, Predict, PromptStyle, TlsUse,
 };
 use crate::address_families::AddressFamilyOptions;
-use crate::configuration;
 use crate::heading;
 use crate::manual::entries::{
     CONFIGURATION, CONFIGURATION_VARIABLE, KNOWN_HOSTS, LOGIN_VARIABLES, METERS, TERMINAL_VARIABLES,
 };
 use crate::manual::{ManualNote, ManualPage};
+use crate::record_options::RecordOptions;
 use crate::terminal_filter::TerminalFilter;
 use anyhow::Context;
-use carrier::{self, Route};
+use carrier::{self, Route, host_configuration};
 use carrier::{Destination, LoginScheme};
 use clap::ArgGroup;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -22,7 +23,7 @@ use protocols::telnet::EndOfLine;
 use protocols::terminal::encoding::Encoding;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use transfer::modem::{DownloadPolicy, parse_limit};
+use transfer::modem::{DownloadPolicy, TransferRecords, parse_limit};
 
 /// Manual page of `plumb login`.
 pub(crate) const PAGE: ManualPage = ManualPage {
@@ -92,8 +93,8 @@ pub(crate) struct Arguments {
     /// serial:/dev/ttyUSB0?baud=9600&bits=8&parity=none&stop=1&flow=none. A serial line of a
     /// console server is rfc2217://host:port?baud=9600. In a shell, quote a destination that
     /// contains ? or &.
-    #[arg(value_name = "host", verbatim_doc_comment)]
-    pub(super) destination: Destination,
+    #[arg(value_name = "host", required_unless_present = "list", verbatim_doc_comment)]
+    destination: Option<Destination>,
     /// Port, if not part of the host [default: 23]
     #[arg(value_name = "port", value_parser = carrier::parse_port)]
     pub(super) port: Option<u16>,
@@ -105,7 +106,20 @@ pub(crate) struct Arguments {
     #[arg(short = 'l', long, value_name = "name", help_heading = heading::TELNET)]
     user: Option<String>,
 
-    /// Route to the host
+    /// Save the host with these options under this name in config.toml, and do not connect
+    ///
+    /// plumb login NAME then uses them; options of the command line override saved ones.
+    #[arg(long, value_name = "name", conflicts_with = "list", verbatim_doc_comment,
+          help_heading = heading::CONNECTION)]
+    pub(crate) save: Option<String>,
+    /// List the saved hosts: name, host and options
+    #[arg(long, exclusive = true, help_heading = heading::CONNECTION)]
+    pub(crate) list: bool,
+    /// Host and options as typed, to be saved.
+    #[arg(skip)]
+    pub(crate) typed: TypedLogin,
+
+    /// Route: kernel, tun:NAME, tap:NAME, packet:INTERFACE or serial:DEVICE [default: kernel]
     ///
     /// All routes except kernel use plumb's own TCP/IP. They carry IPv4 and IPv6; serial carries
     /// IPv4 only. Example: serial:/dev/ttyUSB0?baud=19200&link=llp. address= sets the local address
@@ -115,8 +129,8 @@ pub(crate) struct Arguments {
     /// on llp; the peer must compress them too. vj=0 disables this compression on ppp. For PPP,
     /// user= is the user name. The password is read only from PLUMB_PPP_PASSWORD, because every
     /// user of the machine can read the arguments of a program.
-    #[arg(long, value_name = "kernel|tun:name|tap:name|packet:interface|serial:device",
-          default_value = "kernel", verbatim_doc_comment, help_heading = heading::CONNECTION)]
+    #[arg(long, value_name = "route", default_value = "kernel", hide_default_value = true,
+          verbatim_doc_comment, help_heading = heading::CONNECTION)]
     pub(super) via: Route,
     #[command(flatten)]
     pub(super) family: AddressFamilyOptions,
@@ -192,11 +206,11 @@ pub(crate) struct Arguments {
     #[arg(long, help_heading = heading::INPUT)]
     pub(super) lf: bool,
 
-    /// Character set of the remote host
-    #[arg(long, value_parser = encoding_parser(), default_value = "utf-8",
-          help_heading = heading::TERMINAL, value_name = "utf-8|latin1|cp437|petscii|atascii")]
+    /// Character set of the remote host: utf-8, latin1, cp437, petscii or atascii
+    #[arg(long, value_parser = encoding_parser(), default_value = "utf-8", value_name = "name",
+          hide_possible_values = true, help_heading = heading::TERMINAL)]
     pub(super) encoding: Encoding,
-    /// Emulate a Heath-19 terminal on the local terminal
+    /// Emulate a terminal on the local terminal: none, heath19 or heath19-strict
     ///
     /// The terminal type is h19 with 80 by 24 characters. f1 to f5 are the keys f1 to f5 of the
     /// Heath-19. f6, f7 and f8 are its blue, red and gray keys. f9 is ERASE, f10 is SCROLL and f11
@@ -204,7 +218,7 @@ pub(crate) struct Arguments {
     /// (delete line) are the editing functions of its keypad. If the screen is held, f10 releases a
     /// line and f11 a screen. The sequences ESC [ ? of modern programs are ignored. With
     /// heath19-strict they hold the screen, as with the original ROM.
-    #[arg(long, value_enum, default_value_t, value_name = "none|heath19|heath19-strict",
+    #[arg(long, value_enum, default_value_t, value_name = "name", hide_possible_values = true,
           verbatim_doc_comment, help_heading = heading::TERMINAL)]
     pub(super) terminal: Emulation,
     /// Reserve the last row for the echo time, the limiting factor and the traffic
@@ -222,21 +236,23 @@ pub(crate) struct Arguments {
     /// by YMODEM and XMODEM.
     #[arg(long, verbatim_doc_comment, help_heading = heading::TRANSFER)]
     pub(super) no_zmodem: bool,
-    /// Directory of received files
+    /// Directory of received files [default: .]
     ///
     /// A file is written to name.part until it is complete. An existing file is never replaced: the
     /// new file gets a number.
-    #[arg(long, value_name = "directory", default_value = ".", verbatim_doc_comment,
-          help_heading = heading::TRANSFER)]
-    pub(super) download_directory: PathBuf,
+    #[arg(long, value_name = "directory", verbatim_doc_comment, help_heading = heading::TRANSFER)]
+    pub(super) download_directory: Option<PathBuf>,
     /// Limit for the bytes that a session receives as files
     #[arg(long, value_name = "size", default_value = "1G", value_parser = parse_limit,
           help_heading = heading::TRANSFER)]
     pub(super) download_limit: u64,
+    #[command(flatten)]
+    record_options: RecordOptions,
 
     /// Run this script instead of reading the keyboard; - is the standard input
     ///
-    /// One statement per line: send "text\r", send break, expect /regex/ [timeout S], expect end,
+    /// One statement per line: send "text\r", send break, send file "path" [by ymodem],
+    /// receive [by ymodem], receive file "name" by xmodem, expect /regex/ [timeout S], expect end,
     /// if /regex/ [timeout S] ... else ... end, timeout S, on failure exit N, set NAME "text",
     /// say "text", interact, exit N. Texts may contain \r \n \t \e \xHH and ${NAME}; ${1} is the
     /// first group of the last match; \$ is a dollar sign. A regex is matched against lines that
@@ -286,6 +302,9 @@ A TLS server is identified by its certificate: at the first connection its SHA-2
 saved in ~/.local/state/plumb/known_hosts, and a different one is refused later. With --ca FILE, \
 the certificate is verified against certificate authorities instead.
 
+docs/tutorials/bulletin-boards.md describes logins to bulletin boards: character sets, transfers of \
+files by ZMODEM, and saved hosts.
+
 If the standard input is a pipe or a file, it is sent, and at its end the sending half of the \
 connection is closed; plumb then shows the output until the remote host closes the connection.";
 
@@ -302,16 +321,17 @@ impl Arguments {
     ///
     /// Returns an error if the configuration cannot be read or is invalid.
     pub(crate) fn configured_host(&self) -> anyhow::Result<Option<(Destination, Vec<OsString>)>> {
-        let Destination::Host { target, scheme: LoginScheme::Unspecified, user } =
-            &self.destination
-        else {
+        let Some(typed) = self.destination.as_ref().filter(|_| self.save.is_none()) else {
             return Ok(None);
         };
-        configuration::evaluate(|file| {
+        let Destination::Host { target, scheme: LoginScheme::Unspecified, user } = typed else {
+            return Ok(None);
+        };
+        host_configuration::evaluate(|file| {
             let Some(table) = file.host(&target.host) else { return Ok(None) };
             let options = table.login.iter().map(OsString::from).collect();
             let Some(configured) = &table.target else {
-                return Ok(Some((self.destination.clone(), options)));
+                return Ok(Some((typed.clone(), options)));
             };
             let configured = configured.parse::<Destination>();
             let mut destination = configured.with_context(|| format!("[host.{}]", target.host))?;
@@ -328,7 +348,7 @@ impl Arguments {
 
     /// Replaces the destination.
     pub(crate) fn set_destination(&mut self, destination: Destination) {
-        self.destination = destination;
+        self.destination = Some(destination);
     }
 
     /// Returns the destination, with the port and the user name of the options.
@@ -338,7 +358,8 @@ impl Arguments {
     /// Returns an error if the options do not apply to the destination.
     pub(super) fn destination(&self) -> anyhow::Result<Destination> {
         let port = self.port.or(self.port_option);
-        let mut destination = self.destination.clone().with_port(port)?;
+        let destination = self.destination.clone().context("the host is missing")?;
+        let mut destination = destination.with_port(port)?;
         let uses_telnet = !matches!(
             destination,
             Destination::Serial { .. } | Destination::Host { scheme: LoginScheme::Tcp, .. }
@@ -352,6 +373,28 @@ impl Arguments {
             anyhow::bail!("a user name can be sent only by Telnet: omit it");
         }
         Ok(destination)
+    }
+
+    fn transfer_records(&self, destination: &Destination) -> TransferRecords {
+        TransferRecords {
+            is_wanted: !self.record_options.no_record,
+            remote_name: match destination {
+                Destination::Host { target, .. } => target.host.clone(),
+                Destination::Serial { device, .. } => device.display().to_string(),
+            },
+            is_userspace: self.via != Route::Kernel,
+        }
+    }
+
+    /// Returns the mode, which depends on the emulated terminal by default.
+    fn mode(&self) -> Mode {
+        match (self.line, self.char, self.terminal) {
+            (true, _, _) => Mode::Line,
+            // A Heath-19 has no line editing.
+            (_, true, _) => Mode::Character,
+            (_, _, emulation) if emulation.is_heath19() => Mode::Character,
+            _ => Mode::Automatic,
+        }
     }
 
     /// Returns the session settings for `destination`.
@@ -380,15 +423,8 @@ impl Arguments {
             (None, emulation) if emulation.is_heath19() => Some("h19".to_owned()),
             (None, _) => std::env::var("TERM").ok(),
         };
-        let mode = match (self.line, self.char, self.terminal) {
-            (true, _, _) => Mode::Line,
-            // A Heath-19 has no line editing.
-            (_, true, _) => Mode::Character,
-            (_, _, emulation) if emulation.is_heath19() => Mode::Character,
-            _ => Mode::Automatic,
-        };
         LoginSettings {
-            mode,
+            mode: self.mode(),
             echo: if self.local_echo { Echo::Local } else { Echo::Automatic },
             line_end: LineEnd(match (self.crlf, self.cr_nul, self.lf) {
                 (true, _, _) => Some(EndOfLine::CrLf),
@@ -421,7 +457,11 @@ impl Arguments {
             // A pipe receives the output unchanged.
             starts_zmodem: !self.no_zmodem
                 && (os::tty::is_stdin_terminal() || self.script.is_some()),
-            downloads: DownloadPolicy::new(self.download_directory.clone(), self.download_limit),
+            downloads: DownloadPolicy::new(
+                self.download_directory.clone().unwrap_or_else(|| PathBuf::from(".")),
+                self.download_limit,
+            ),
+            transfer_records: self.transfer_records(destination),
             timeout: Duration::from_secs(self.timeout),
         }
     }

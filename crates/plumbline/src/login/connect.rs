@@ -1,22 +1,22 @@
 //! Connects to the destination, with retries if requested, and reports how the session ended.
 
 use super::arguments::Arguments;
-use super::log::Log;
 use super::logging::SessionLogs;
-use super::say;
 use super::script::{Runner, Script};
 use super::session::{Login, Stage};
 use super::session_settings::{Echo, LoginProtocol, LoginSettings, TlsUse};
 use super::status_page;
 use super::terminal_input::LocalTerminal;
+use super::{saved_login, say};
 use crate::exit::{self, Failure};
 use anyhow::{Context, Result};
 use carrier::meters::{self, MeterRegistry};
 use carrier::{self, EndedSession, EngineContext, HostTarget, MaybeTls, Outcome, Route, Trust};
-use carrier::{Destination, LoginScheme};
+use carrier::{Destination, LoginScheme, NoAddress, host_configuration};
 use net::time::Duration;
 use records::format::count;
 use records::recording::{Header, SessionRecorder};
+use records::session_log::SessionLog;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -29,6 +29,11 @@ const SCRIPT_MAX_BYTES: u64 = 1 << 20;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
+    match &arguments.save {
+        Some(name) => return arguments.typed.save(name),
+        None if arguments.list => return saved_login::list(),
+        None => {}
+    }
     let destination = match arguments.destination() {
         Ok(Destination::Serial { .. }) if arguments.via != Route::Kernel => {
             exit::print_error(&anyhow::anyhow!("--via does not apply to a serial line: omit it"));
@@ -64,6 +69,9 @@ enum ConnectError {
 
 fn try_run(arguments: &Arguments, destination: &Destination) -> Result<exit::Result> {
     let settings = arguments.settings(destination);
+    if arguments.download_directory.is_some() {
+        settings.downloads.check_directory()?;
+    }
     let connector =
         Connector { arguments, destination, is_verbose: is_verbose(arguments, &settings) };
     let script = match arguments.script.as_deref().map(|path| script(arguments, path)) {
@@ -174,10 +182,11 @@ fn open_logs(
         let header = Header { version: 2, width, height, timestamp, title, env };
         SessionRecorder::create(path, &header).map_err(|error| open_error(path, &error))
     });
+    let clock = arguments.log_times.then_some(SystemTime::now as fn() -> SystemTime);
     let log = arguments
         .log
         .as_deref()
-        .map(|path| Log::open(path, arguments.log_times).map_err(|error| open_error(path, &error)));
+        .map(|path| SessionLog::open(path, clock).map_err(|error| open_error(path, &error)));
     Ok(SessionLogs::new(recorder.transpose()?, arguments.record_input, log.transpose()?))
 }
 
@@ -225,7 +234,7 @@ impl Connector<'_> {
                 Err(why) => {
                     return Ok(AttemptResult::NotConnected(
                         Box::new(login),
-                        ConnectError::Temporary(why.to_string()),
+                        ConnectError::Temporary(with_saved_host(target, scheme, &why)),
                     ));
                 }
             };
@@ -345,6 +354,13 @@ impl Connector<'_> {
             Destination::Host { target, .. } => describe(target, &self.arguments.via),
         }
     }
+}
+
+/// Returns the reason why a host has no address, and the saved host with a similar name.
+fn with_saved_host(target: &HostTarget, scheme: LoginScheme, why: &NoAddress) -> String {
+    let may_be_saved = scheme == LoginScheme::Unspecified;
+    let hint = may_be_saved.then(|| host_configuration::misspelling_hint(&target.host)).flatten();
+    format!("{why}{}", hint.unwrap_or_default())
 }
 
 /// Returns a description of the target, and of the route if it is not the kernel's TCP/IP, such as

@@ -30,9 +30,15 @@ impl Login {
                 self.run_transfer(cx);
                 continue;
             }
+            let skipped = self.transfers.request_line_end_len(rest);
+            rest = rest.get(skipped..).unwrap_or_default();
+            if rest.is_empty() {
+                return;
+            }
             let Some(detection) = self.transfers.find_request(rest) else {
                 self.transfers.last_byte = rest.last().copied();
-                return self.show_remote(rest, cx);
+                let shown = self.transfers.cancel_filter.filter(rest, cx.now);
+                return self.show_remote(&shown, cx);
             };
             self.show_remote(rest.get(..detection.start).unwrap_or_default(), cx);
             rest = rest.get(detection.end..).unwrap_or_default();
@@ -42,16 +48,21 @@ impl Login {
                     let transfer = ModemTransfer::start_requested_download(downloads, cx);
                     self.begin_transfer(transfer, "Receiving by ZMODEM; ^C cancels.", cx);
                 }
-                Request::Receive => self.request_files(),
+                Request::Receive => self.request_files(cx),
             }
         }
     }
 
     /// Asks the user for the files that a receiver on the remote host waits for. The receiver
     /// repeats its request.
-    fn request_files(&mut self) {
-        let may_ask = self.settings.is_interactive && self.settings.keys == PromptStyle::Prompt;
-        if !may_ask || std::mem::replace(&mut self.transfers.is_awaited, true) {
+    fn request_files(&mut self, cx: &mut Cx<'_>) {
+        if let Some(command) = self.transfers.script_command.take() {
+            return self.start_for_script(command, cx);
+        }
+        let may_ask = self.settings.is_interactive
+            && self.settings.keys == PromptStyle::Prompt
+            && !self.input.has_script();
+        if std::mem::replace(&mut self.transfers.is_awaited, true) || !may_ask {
             return;
         }
         if !self.input.is_at_prompt() {
@@ -64,6 +75,33 @@ impl Login {
     pub(super) fn refuse_files(&mut self, cx: &mut Cx<'_>) {
         if std::mem::take(&mut self.transfers.is_awaited) {
             self.send(REFUSAL, cx);
+        }
+    }
+
+    /// Starts a transfer for a script. A transfer by ZMODEM starts when the remote program requests
+    /// it.
+    pub(super) fn start_script_transfer(&mut self, command: ModemCommand, cx: &mut Cx<'_>) {
+        let must_wait = match &command {
+            ModemCommand::Send(ModemProtocol::Zmodem, _) => !self.transfers.is_awaited,
+            ModemCommand::Receive(ModemProtocol::Zmodem, _) => {
+                if self.transfers.is_active() {
+                    self.input.notify_script_of_transfer();
+                } else if let Some(result) = self.transfers.unclaimed.take() {
+                    self.input.end_script_transfer(result);
+                }
+                return;
+            }
+            _ => false,
+        };
+        match must_wait {
+            true => self.transfers.script_command = Some(command),
+            false => self.start_for_script(command, cx),
+        }
+    }
+
+    fn start_for_script(&mut self, command: ModemCommand, cx: &mut Cx<'_>) {
+        if let Err(failure) = self.start_transfer(command, cx) {
+            self.input.end_script_transfer(Some(failure));
         }
     }
 
@@ -94,6 +132,8 @@ impl Login {
 
     fn begin_transfer(&mut self, transfer: ModemTransfer, sentence: &str, cx: &mut Cx<'_>) {
         self.transfers.is_awaited = false;
+        self.transfers.unclaimed = None;
+        self.input.notify_script_of_transfer();
         self.display.prediction.interrupt();
         self.return_to_session();
         self.show_transfer_notice(sentence);
@@ -112,7 +152,9 @@ impl Login {
     /// Cancels the transfer that runs, if there is one.
     pub(super) fn cancel_transfer(&mut self, cx: &mut Cx<'_>) {
         if let Some(transfer) = &mut self.transfers.transfer {
-            self.protocol.drop_unsent();
+            if transfer.may_drop_output() {
+                self.protocol.drop_unsent();
+            }
             transfer.cancel(cx);
             self.run_transfer(cx);
         }
@@ -134,8 +176,10 @@ impl Login {
         }
         let progress = transfer.progress(cx.now);
         let notices = transfer.take_notices();
+        self.transfers.recorder.keep(transfer.take_records(), super::say);
         let is_over = transfer.is_over();
         let rest = if is_over { transfer.take_rest() } else { Vec::new() };
+        let failure = transfer.take_failure();
         if let Some(downloads) = transfer.policy() {
             self.settings.downloads = downloads.clone();
         }
@@ -143,10 +187,14 @@ impl Login {
             self.display.put_own(&format!("\r{progress}\x1b[K"), cx);
         }
         for notice in notices {
+            self.logs.note_transfer(&notice, cx.now);
             self.show_transfer_notice(&notice);
         }
         if is_over {
             self.transfers.transfer = None;
+            let is_claimed = self.input.end_script_transfer(failure.clone());
+            self.transfers.unclaimed = (!is_claimed).then_some(failure);
+            self.transfers.cancel_filter.begin(cx.now);
             if std::mem::take(&mut self.transfers.has_enabled_binary) && self.stage == Stage::Open {
                 self.protocol.ask_binary(false, cx);
             }

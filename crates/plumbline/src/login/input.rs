@@ -172,6 +172,19 @@ impl LocalInput {
         self.script.as_mut()?.next_action(now)
     }
 
+    /// Notifies the script that a file transfer has begun.
+    pub(super) fn notify_script_of_transfer(&mut self) {
+        if let Some(script) = &mut self.script {
+            script.transfer_began();
+        }
+    }
+
+    /// Notifies the script that a file transfer has ended, with its failure, if any. Returns whether
+    /// the script has waited for it.
+    pub(super) fn end_script_transfer(&mut self, failure: Option<String>) -> bool {
+        self.script.as_mut().is_some_and(|script| script.transfer_ended(failure))
+    }
+
     /// Returns the time at which the script must run even without new output.
     pub(super) fn script_deadline(&self) -> Option<Instant> {
         self.script.as_ref().and_then(Runner::deadline)

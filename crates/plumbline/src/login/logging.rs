@@ -1,9 +1,9 @@
 //! Recording and log of a session. A write error ends the recording or the log, but not the
 //! session.
 
-use super::log::Log;
 use net::time::{Duration, Instant};
 use records::recording::{Kind, SessionRecorder};
+use records::session_log::SessionLog;
 use std::io;
 
 /// Recording and log of a session.
@@ -11,7 +11,7 @@ use std::io;
 pub(super) struct SessionLogs {
     recorder: Option<SessionRecorder>,
     records_input: bool,
-    log: Option<Log>,
+    log: Option<SessionLog>,
     started_at: Option<Instant>,
     /// Message about a write error that was not reported yet.
     failure: Option<String>,
@@ -23,7 +23,7 @@ impl SessionLogs {
     pub(super) fn new(
         recorder: Option<SessionRecorder>,
         records_input: bool,
-        log: Option<Log>,
+        log: Option<SessionLog>,
     ) -> Self {
         Self { recorder, records_input, log, ..Self::default() }
     }
@@ -66,9 +66,16 @@ impl SessionLogs {
         self.record(now, |recorder, at| recorder.put_text(at, Kind::Marker, note));
     }
 
+    /// Notes the result of a file transfer.
+    pub(super) fn note_transfer(&mut self, sentence: &str, now: Instant) {
+        self.record_note(sentence, now);
+        let write_result = self.log.as_mut().map(|log| log.note(sentence));
+        self.end_log_if_failed(write_result);
+    }
+
     /// Writes the pending text of the log.
     pub(super) fn finish(&mut self) {
-        let written = self.log.as_mut().map(Log::finish);
+        let written = self.log.as_mut().map(SessionLog::finish);
         self.end_log_if_failed(written);
     }
 

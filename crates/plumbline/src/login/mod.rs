@@ -9,7 +9,6 @@ mod file_transfer;
 mod input;
 mod line_editor;
 mod linemode;
-mod log;
 mod logging;
 mod paging;
 mod predicted;
@@ -17,6 +16,7 @@ mod prompt;
 mod prompt_command;
 mod protocol;
 mod remote;
+mod saved_login;
 mod screen;
 mod script;
 mod session;
@@ -29,6 +29,7 @@ mod typing;
 
 pub(crate) use arguments::{ABOUT, Arguments, PAGE};
 pub(crate) use connect::run;
+pub(crate) use saved_login::TypedLogin;
 
 /// Prints a message on stderr.
 fn say(sentence: &str) {

@@ -9,7 +9,7 @@ use protocols::terminal::filter::Policy;
 use protocols::terminal::prediction;
 use std::fmt;
 use std::str::FromStr;
-use transfer::modem::DownloadPolicy;
+use transfer::modem::{DownloadPolicy, TransferRecords};
 
 /// When typed text is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -223,6 +223,8 @@ pub(super) struct LoginSettings {
     pub(super) starts_zmodem: bool,
     /// Directory and limits of downloads over the session.
     pub(super) downloads: DownloadPolicy,
+    /// Records of the transferred files.
+    pub(super) transfer_records: TransferRecords,
     /// Time limit for opening the connection, and for the negotiation of TLS.
     pub(super) timeout: Duration,
 }

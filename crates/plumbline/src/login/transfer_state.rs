@@ -3,7 +3,7 @@
 use super::session_settings::LoginSettings;
 use net::time::Instant;
 use protocols::zmodem::{Autostart, Detection};
-use transfer::modem::ModemTransfer;
+use transfer::modem::{CancelFilter, ModemCommand, ModemRecorder, ModemTransfer};
 
 /// Maximum number of bytes that wait for the carrier before a transfer provides more. Our choice: a
 /// cancellation follows these bytes.
@@ -15,8 +15,16 @@ pub(super) struct FileTransfers {
     pub(super) autostart: Option<Autostart>,
     /// Transfer that runs, if there is one.
     pub(super) transfer: Option<ModemTransfer>,
+    /// Removes cancel sequences from the output after a transfer.
+    pub(super) cancel_filter: CancelFilter,
+    /// Records of the transferred files.
+    pub(super) recorder: ModemRecorder,
     /// Whether the transfer has enabled BINARY, which its end disables.
     pub(super) has_enabled_binary: bool,
+    /// Command of a script that waits for a request of the remote host.
+    pub(super) script_command: Option<ModemCommand>,
+    /// Result of a download that has ended before the script waited for it.
+    pub(super) unclaimed: Option<Option<String>>,
     /// Whether a receiver on the remote host waits for files.
     pub(super) is_awaited: bool,
     /// Last byte of the remote host before a transfer: the request of an XMODEM or YMODEM receiver,
@@ -30,7 +38,11 @@ impl FileTransfers {
         Self {
             autostart: settings.starts_zmodem.then(Autostart::default),
             transfer: None,
+            cancel_filter: CancelFilter::default(),
+            recorder: ModemRecorder::new(settings.transfer_records.clone()),
             has_enabled_binary: false,
+            script_command: None,
+            unclaimed: None,
             is_awaited: false,
             last_byte: None,
         }
@@ -49,6 +61,11 @@ impl FileTransfers {
     /// Returns whether `Login::run_transfer` can send data.
     pub(super) fn has_output(&self) -> bool {
         self.transfer.as_ref().is_some_and(ModemTransfer::has_output)
+    }
+
+    /// Returns the number of bytes at the start of `data` that end the request that was found last.
+    pub(super) fn request_line_end_len(&mut self, data: &[u8]) -> usize {
+        self.autostart.as_mut().map_or(0, |autostart| autostart.line_end_len(data))
     }
 
     /// Returns the first request of a ZMODEM program in `data`.

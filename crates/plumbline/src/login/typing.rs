@@ -211,6 +211,7 @@ impl Login {
         match action {
             ScriptAction::Send(keys) => self.send_keys(&keys, cx),
             ScriptAction::Break => _ = self.protocol.queue_command(Command::Break, cx),
+            ScriptAction::Transfer(command) => self.start_script_transfer(command, cx),
             ScriptAction::Say(sentence) => super::say(&sentence),
             ScriptAction::Interact => {
                 self.input.hand_over_to_keyboard();

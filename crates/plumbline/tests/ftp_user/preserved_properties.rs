@@ -257,7 +257,8 @@ fn nothing_is_deleted_for_a_listing_that_cannot_be_read() {
     let (code, _, messages) = directory.run(&["mirror", "--delete", &url, "here"]);
     assert_eq!((code, messages.lines().count()), (Some(1), 1), "{messages}");
     let sentence = "cannot parse 1 line of the listing: 'file b, of one byte'";
-    assert!(messages.contains(&format!("{sentence}; nothing is deleted")), "{messages}");
+    let hint = "a file name with a line break is listed as two lines; nothing is deleted";
+    assert!(messages.contains(&format!("{sentence}; {hint}")), "{messages}");
     assert!(directory.0.join("here/b").exists());
     let (code, _, messages) = directory.run(&["mirror", &url, "here"]);
     assert_eq!(code, Some(1), "{messages}");

@@ -109,10 +109,13 @@ pub struct DataRequest {
 /// Character that cancels a transfer if it is repeated.
 pub(crate) const CAN: u8 = 0x18;
 
+/// Character that follows the CAN characters of most programs, to erase them from a command line.
+pub(crate) const BACKSPACE: u8 = 0x08;
+
 /// Number of consecutive CAN characters that cancel a transfer.
 pub(crate) const CANCEL_COUNT: u8 = 5;
 
 /// Sequence that cancels a transfer. The backspaces erase the CAN characters from the command line
 /// of a shell that reads them after its program has ended.
-pub(crate) const CANCEL_SEQUENCE: [u8; 16] =
+pub const CANCEL_SEQUENCE: [u8; 16] =
     [CAN, CAN, CAN, CAN, CAN, CAN, CAN, CAN, 8, 8, 8, 8, 8, 8, 8, 8];

@@ -1,9 +1,12 @@
-//! Timer that repeats an unanswered request, and limits the number of repetitions.
+//! Timer that repeats an unanswered request, and limits the number and the time of repetitions.
 
 use net::time::{Duration, Instant};
 
 /// Maximum number of repetitions without progress: "ten errors" of the protocol references.
 const ATTEMPTS_MAX: u8 = 10;
+/// Default for the time without progress after which a request is not repeated. Our choice: the
+/// programs of lrzsz also give up after about a minute.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Result of [`RetryTimer::expire`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,14 +24,24 @@ pub(crate) enum RetryExpiry {
 pub(crate) struct RetryTimer {
     deadline: Option<Instant>,
     failures: u8,
+    /// Time of the last progress, or of the first start.
+    progress_at: Option<Instant>,
+    silence_timeout: Duration,
 }
 
 impl RetryTimer {
     /// A timer without a deadline.
-    pub(crate) const STOPPED: Self = Self { deadline: None, failures: 0 };
+    pub(crate) const STOPPED: Self =
+        Self { deadline: None, failures: 0, progress_at: None, silence_timeout: SILENCE_TIMEOUT };
+
+    /// Sets the time without progress after which the request is not repeated.
+    pub(crate) const fn set_silence_timeout(&mut self, timeout: Duration) {
+        self.silence_timeout = timeout;
+    }
 
     /// Sets the deadline to `interval` after `now`.
     pub(crate) fn start(&mut self, now: Instant, interval: Duration) {
+        self.progress_at.get_or_insert(now);
         self.deadline = Some(now + interval);
     }
 
@@ -43,8 +56,9 @@ impl RetryTimer {
     }
 
     /// Forgets the failures, because the transfer has made progress.
-    pub(crate) const fn record_progress(&mut self) {
+    pub(crate) const fn record_progress(&mut self, now: Instant) {
         self.failures = 0;
+        self.progress_at = Some(now);
     }
 
     /// Counts a failure; returns whether there were too many.
@@ -64,6 +78,7 @@ impl RetryTimer {
             return RetryExpiry::NotYet;
         }
         self.deadline = None;
-        if self.record_failure() { RetryExpiry::GiveUp } else { RetryExpiry::Repeat }
+        let is_silent = self.progress_at.is_some_and(|at| now - at >= self.silence_timeout);
+        if self.record_failure() || is_silent { RetryExpiry::GiveUp } else { RetryExpiry::Repeat }
     }
 }

@@ -1,7 +1,7 @@
 //! One block: its encoding, and the parser of a sender's output.
 
 use super::{LONG_BLOCK_LEN, SHORT_BLOCK_LEN};
-use crate::modem::{CAN, crc16_of};
+use crate::modem::{BACKSPACE, CAN, CANCEL_COUNT as BLOCK_CANCEL_COUNT, crc16_of};
 use alloc::vec::Vec;
 
 pub(super) const SOH: u8 = 0x01;
@@ -80,12 +80,15 @@ pub(super) struct BlockParser {
     buffer: Vec<u8>,
     /// Length of the data of the current block; 0 between blocks.
     data_len: usize,
+    /// Number of CAN characters at the end of the input.
     cans: u8,
+    /// Whether the current or last block contains a sequence that cancels a transfer.
+    has_cancel_sequence: bool,
 }
 
 impl BlockParser {
     pub(super) const fn new() -> Self {
-        Self { buffer: Vec::new(), data_len: 0, cans: 0 }
+        Self { buffer: Vec::new(), data_len: 0, cans: 0, has_cancel_sequence: false }
     }
 
     /// Returns whether a block is incomplete.
@@ -96,6 +99,19 @@ impl BlockParser {
     /// Returns whether the current or last block starts with this number and its complement.
     pub(super) fn has_number(&self, number: u8) -> bool {
         self.buffer.starts_with(&[number, !number])
+    }
+
+    /// Returns the number of CAN characters at the end of the input.
+    pub(super) const fn cans(&self) -> u8 {
+        self.cans
+    }
+
+    /// Returns whether a block that is damaged or incomplete was cancelled by its sender.
+    ///
+    /// A program that is terminated writes its cancel sequence at any place, and then the rest of
+    /// its buffer.
+    pub(super) const fn is_cancelled(&self) -> bool {
+        self.has_cancel_sequence || self.cans >= BLOCK_CANCEL_COUNT
     }
 
     /// Discards an incomplete block.
@@ -115,6 +131,9 @@ impl BlockParser {
         if !self.is_in_block() {
             return self.begin(byte);
         }
+        // The backspaces distinguish the sequence from most data.
+        self.has_cancel_sequence |= byte == BACKSPACE && self.cans >= BLOCK_CANCEL_COUNT;
+        self.cans = if byte == CAN { self.cans.saturating_add(1) } else { 0 };
         self.buffer.push(byte);
         if self.buffer.len() < 2 + self.data_len + check.len() {
             return None;
@@ -124,7 +143,12 @@ impl BlockParser {
         let mut expected_check = Vec::with_capacity(2);
         check.put(self.data(), &mut expected_check);
         let is_valid = number == !complement && self.buffer.ends_with(&expected_check);
-        Some(if is_valid { Parsed::Block(number) } else { Parsed::Damaged })
+        if is_valid {
+            // CAN characters at the end of the data do not cancel.
+            self.cans = 0;
+            return Some(Parsed::Block(number));
+        }
+        Some(if self.is_cancelled() { Parsed::Cancelled } else { Parsed::Damaged })
     }
 
     fn begin(&mut self, byte: u8) -> Option<Parsed> {
@@ -137,6 +161,7 @@ impl BlockParser {
             CAN => return Some(Parsed::Cancelled),
             _ => return Some(Parsed::Unexpected),
         };
+        self.has_cancel_sequence = false;
         self.buffer.clear();
         None
     }

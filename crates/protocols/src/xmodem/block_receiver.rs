@@ -147,8 +147,9 @@ impl BlockReceiver {
             Some(Parsed::Damaged | Parsed::Unexpected) => {
                 cx.meter.count(Counter::ModemErrors);
                 self.has_block |= self.parser.has_number(self.expected);
+                let cans = self.parser.cans();
                 self.parser.reset();
-                self.state = State::Discarding { count: 0, cans: 0 };
+                self.state = State::Discarding { count: 0, cans };
                 self.timer.start(cx.now, SILENCE);
                 None
             }
@@ -177,7 +178,7 @@ impl BlockReceiver {
         self.timer.start(cx.now, BLOCK_TIMEOUT);
         if number == self.expected {
             cx.meter.count(Counter::ModemFramesIn);
-            self.timer.record_progress();
+            self.timer.record_progress(cx.now);
             self.has_block = true;
             self.expected = number.wrapping_add(1);
             self.reply = Some(ACKNOWLEDGMENT);
@@ -229,6 +230,9 @@ impl BlockReceiver {
     pub(crate) fn timeout(&mut self, cx: &mut Cx<'_>) -> Option<ModemFailure> {
         match self.timer.expire(cx.now) {
             RetryExpiry::NotYet => return None,
+            _ if self.parser.is_in_block() && self.parser.is_cancelled() => {
+                return Some(ModemFailure::Cancelled);
+            }
             RetryExpiry::GiveUp if !self.has_block => return Some(ModemFailure::NoAnswer),
             RetryExpiry::GiveUp => return Some(ModemFailure::Silence),
             RetryExpiry::Repeat => cx.meter.count(Counter::ModemTimeouts),

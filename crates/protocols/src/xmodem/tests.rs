@@ -9,7 +9,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use net::Cx;
 use net::cx::OwnedCx;
-use net::time::Instant;
+use net::time::{Duration, Instant};
 
 impl SendingEngine for Sender {
     fn offer(&mut self, _info: &FileInfo, _cx: &mut Cx<'_>) {}
@@ -169,4 +169,90 @@ fn text_after_the_end_of_the_file_shows_that_the_receiver_has_ended() {
     sender.receive(&mut input, &mut cx.cx());
     assert_eq!(sender.event(), Some(SenderEvent::FileComplete));
     assert_eq!(input, b"$ ls");
+}
+
+/// Returns a receiver that has received block 1, and its context.
+fn receiver_in_file() -> (Receiver, OwnedCx) {
+    let mut receiver = Receiver::new();
+    let mut cx = OwnedCx::default();
+    receiver.event();
+    receiver.accept(&mut cx.cx());
+    let mut block = Vec::new();
+    block::put_block(&mut block, 1, b"data", 0x1a, block::Check::Crc);
+    receiver.receive(&mut block.as_slice(), &mut cx.cx());
+    receiver.event();
+    receiver.transmit(&mut Vec::new());
+    (receiver, cx)
+}
+
+const CANCEL_OF_LRZSZ: [u8; 20] =
+    [24, 24, 24, 24, 24, 24, 24, 24, 24, 24, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8];
+
+#[test]
+fn a_cancellation_within_a_block_ends_the_transfer() {
+    let mut block = Vec::new();
+    block::put_block(&mut block, 2, &[7; 1000], 0x1a, block::Check::Crc);
+    for at in 0..block.len() {
+        let (before, rest) = block.split_at(at);
+        // A program that is terminated writes the rest of its buffer after the sequence, or not.
+        for rest in [rest, &[]] {
+            let (mut receiver, mut cx) = receiver_in_file();
+            let input = [before, &CANCEL_OF_LRZSZ, rest].concat();
+            receiver.receive(&mut input.as_slice(), &mut cx.cx());
+            let mut event = receiver.event();
+            if event.is_none() {
+                cx.now = receiver.deadline().unwrap();
+                receiver.timeout(&mut cx.cx());
+                event = receiver.event();
+            }
+            let cancelled = Some(ReceiverEvent::Failed(ModemFailure::Cancelled));
+            assert_eq!(event, cancelled, "{at} {}", rest.len());
+        }
+    }
+}
+
+#[test]
+fn a_valid_block_that_contains_a_cancel_sequence_is_data() {
+    let (mut receiver, mut cx) = receiver_in_file();
+    let mut block = Vec::new();
+    block::put_block(&mut block, 2, &CANCEL_OF_LRZSZ, 0x18, block::Check::Crc);
+    receiver.receive(&mut block.as_slice(), &mut cx.cx());
+    let Some(ReceiverEvent::Data(data)) = receiver.event() else { panic!("no data") };
+    assert!(data.starts_with(&CANCEL_OF_LRZSZ));
+    // The CAN characters at the end of a block do not count.
+    receiver.receive(&mut [0x18].as_slice(), &mut cx.cx());
+    assert_eq!(receiver.event(), None);
+}
+
+#[test]
+fn a_silent_sender_ends_the_transfer_after_a_minute() {
+    let (mut receiver, mut cx) = receiver_in_file();
+    let began = cx.now;
+    let failure = loop {
+        cx.now = receiver.deadline().unwrap();
+        receiver.timeout(&mut cx.cx());
+        receiver.transmit(&mut Vec::new());
+        if let Some(event) = receiver.event() {
+            break event;
+        }
+    };
+    assert_eq!(failure, ReceiverEvent::Failed(ModemFailure::Silence));
+    assert_eq!(cx.now - began, Duration::from_secs(60));
+}
+
+#[test]
+fn the_pause_before_a_block_doubles_with_each_repetition_up_to_its_limit() {
+    let mut sender = Sender::new(true, Instant::ZERO);
+    let mut cx = OwnedCx::default();
+    sender.receive(&mut b"C".as_slice(), &mut cx.cx());
+    sender.event();
+    sender.put_data(b"data");
+    let mut pauses = Vec::new();
+    for _ in 0..7 {
+        pauses.push((sender.deadline().unwrap() - cx.now).as_millis());
+        cx.now = sender.deadline().unwrap();
+        assert!(sender.transmit(&mut Vec::new(), &mut cx.cx()).is_some());
+        sender.receive(&mut [0x15].as_slice(), &mut cx.cx());
+    }
+    assert_eq!(pauses, [2, 4, 8, 16, 32, 32, 32]);
 }

@@ -52,7 +52,7 @@ impl Sender {
     fn send_header(&mut self, header: Vec<u8>, state: State, cx: &mut Cx<'_>) {
         if self.state == State::NextFile {
             self.state = state;
-            self.blocks = BlockSender::for_header(header, cx.now);
+            self.blocks = BlockSender::for_header(header, cx.now).after(&self.blocks);
         }
     }
 
@@ -89,7 +89,7 @@ impl Sender {
             (_, SentBlocks::Failed(failure)) => self.pending = Some(SenderEvent::Failed(failure)),
             (State::Header, SentBlocks::End) => {
                 self.state = State::File;
-                self.blocks = BlockSender::for_file(true, cx.now);
+                self.blocks = BlockSender::for_file(true, cx.now).after(&self.blocks);
             }
             (State::File, SentBlocks::Started) => self.pending = Some(SenderEvent::Accepted(0)),
             (State::File, SentBlocks::End) => self.pending = Some(SenderEvent::FileComplete),

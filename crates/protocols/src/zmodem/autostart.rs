@@ -28,9 +28,22 @@ pub struct Detection {
 #[derive(Debug, Default)]
 pub struct Autostart {
     parser: Parser,
+    /// Maximum number of bytes of the line end of the last header that may still arrive.
+    line_end_rest: usize,
 }
 
+/// Maximum length of the line end of a header: CR, LF and XON.
+const LINE_END_MAX_LEN: usize = 3;
+
 impl Autostart {
+    /// Returns the number of bytes at the start of `data` that end the header that was found last.
+    /// On a slow line, they arrive after the header.
+    pub fn line_end_len(&mut self, data: &[u8]) -> usize {
+        let len = line_end_len(data, self.line_end_rest);
+        self.line_end_rest = if len == data.len() { self.line_end_rest - len } else { 0 };
+        len
+    }
+
     /// Returns the first request in `data`, which may have begun in earlier data.
     pub fn find(&mut self, data: &[u8]) -> Option<Detection> {
         // Almost all output contains no header.
@@ -48,12 +61,17 @@ impl Autostart {
                 _ => continue,
             };
             let (before, after) = data.split_at_checked(at + 1).unwrap_or_default();
-            // The line end of the header, and XON.
-            let is_trailer = |byte: &&u8| matches!(**byte, b'\r' | b'\n' | 0x8d | 0x8a | 0x11);
-            let end = before.len() + after.iter().take(3).take_while(is_trailer).count();
+            self.line_end_rest = LINE_END_MAX_LEN;
+            let end = before.len() + self.line_end_len(after);
             let start = memchr::memmem::rfind(before, &[b'*', b'*', ZDLE, ZHEX]).unwrap_or(0);
             return Some(Detection { start, end, request });
         }
         None
     }
+}
+
+/// Returns the length of the part of a line end at the start of `data`, up to `max_len`.
+fn line_end_len(data: &[u8], max_len: usize) -> usize {
+    let is_line_end = |byte: &&u8| matches!(**byte, b'\r' | b'\n' | 0x8d | 0x8a | 0x11);
+    data.iter().take(max_len).take_while(is_line_end).count()
 }

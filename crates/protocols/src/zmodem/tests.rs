@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use net::Cx;
 use net::cx::OwnedCx;
 use net::meter::Counter;
-use net::time::Instant;
+use net::time::{Duration, Instant};
 use proptest::prelude::*;
 
 impl SendingEngine for Sender {
@@ -112,7 +112,7 @@ fn a_skipped_file_does_not_end_the_batch() {
 }
 
 #[test]
-fn a_receiver_without_a_sender_fails_after_eleven_timeouts() {
+fn a_receiver_without_a_sender_fails_after_a_minute() {
     let mut receiver = Receiver::new(Instant::ZERO);
     let mut cx = OwnedCx::default();
     let mut out = Vec::new();
@@ -125,8 +125,9 @@ fn a_receiver_without_a_sender_fails_after_eleven_timeouts() {
         }
     }
     assert!(receiver.is_over());
-    assert_eq!(cx.counted(Counter::ModemTimeouts), 10);
-    assert_eq!(out.windows(4).filter(|bytes| bytes == b"**\x18B").count(), 11);
+    assert_eq!(cx.now, Instant::ZERO + Duration::from_secs(60));
+    assert_eq!(cx.counted(Counter::ModemTimeouts), 5);
+    assert_eq!(out.windows(4).filter(|bytes| bytes == b"**\x18B").count(), 6);
 }
 
 /// Passes `input` to the receiver, and returns its output after it.
@@ -221,6 +222,72 @@ fn bytes_after_the_end_remain_in_the_input() {
     assert_eq!(input, b"$ ls");
 }
 
+/// Returns a sender that has sent ZFIN.
+fn finishing_sender(cx: &mut OwnedCx) -> Sender {
+    let mut sender = Sender::new(Instant::ZERO);
+    let mut input = Vec::new();
+    header::Header::zrinit(header::Capabilities::default()).put_hex(&mut input);
+    sender.receive(&mut input.as_slice(), &mut cx.cx());
+    assert_eq!(sender.event(), Some(SenderEvent::NextFile));
+    sender.finish(&mut cx.cx());
+    sender
+}
+
+#[test]
+fn the_line_end_of_the_last_header_belongs_to_an_upload() {
+    const ZFIN: &[u8] = b"**\x18B0800000000022d\r\x8a";
+    for split in ZFIN.len() - 2..=ZFIN.len() {
+        let mut cx = OwnedCx::default();
+        let mut sender = finishing_sender(&mut cx);
+        let (mut first, rest) = ZFIN.split_at(split);
+        let rest = [rest, b"$ "].concat();
+        let mut rest = rest.as_slice();
+        sender.receive(&mut first, &mut cx.cx());
+        sender.receive(&mut rest, &mut cx.cx());
+        assert_eq!(sender.event(), Some(SenderEvent::Complete));
+        assert_eq!((first, rest), (&b""[..], &b"$ "[..]), "{split}");
+    }
+}
+
+#[test]
+fn an_upload_ends_without_the_line_end_of_the_last_header() {
+    let mut cx = OwnedCx::default();
+    let mut sender = finishing_sender(&mut cx);
+    sender.receive(&mut b"**\x18B0800000000022d".as_slice(), &mut cx.cx());
+    assert_eq!(sender.event(), None);
+    cx.now = sender.deadline().unwrap();
+    sender.timeout(&mut cx.cx());
+    assert_eq!(sender.event(), Some(SenderEvent::Complete));
+}
+
+#[test]
+fn a_subpacket_may_take_longer_than_the_timeout() {
+    let mut cx = OwnedCx::default();
+    let mut receiver = Receiver::new(Instant::ZERO);
+    let mut escaping = subpacket::Escaping::default();
+    let (info, content) = file(1000);
+    let check = subpacket::Check::Crc32;
+    let mut input = Vec::new();
+    header::Header::zfile().put_binary(check, &mut escaping, &mut input);
+    let end = subpacket::SubpacketEnd::Zcrcw;
+    subpacket::put_subpacket(&info.emit(), end, check, &mut escaping, &mut input);
+    receiver.receive(&mut input.as_slice(), &mut cx.cx());
+    assert!(matches!(receiver.event(), Some(ReceiverEvent::Offer(_))));
+    receiver.accept(0, &mut cx.cx());
+    input.clear();
+    header::Header::new(header::FrameType::Zdata, 0).put_binary(check, &mut escaping, &mut input);
+    let end = subpacket::SubpacketEnd::Zcrce;
+    subpacket::put_subpacket(&content, end, check, &mut escaping, &mut input);
+    // 300 bit/s.
+    for byte in input {
+        cx.now = cx.now + Duration::from_millis(33);
+        receiver.timeout(&mut cx.cx());
+        receiver.receive(&mut [byte].as_slice(), &mut cx.cx());
+    }
+    assert!(cx.now - Instant::ZERO > Duration::from_secs(30));
+    assert_eq!(receiver.event(), Some(ReceiverEvent::Data(content.as_slice())));
+}
+
 #[test]
 fn the_end_is_recognized_without_the_two_letters() {
     let mut receiver = Receiver::new(Instant::ZERO);
@@ -291,6 +358,22 @@ fn a_request_in_pieces_is_found() {
 }
 
 #[test]
+fn the_line_end_of_a_request_may_arrive_later() {
+    let request = b"**\x18B0100000023be50";
+    let cases: [([&[u8]; 2], [usize; 2]); 3] = [
+        ([b"\r", b"\x8a\x11$ "], [1, 2]),
+        ([b"\r\x8a\x11", b"\r\n"], [3, 0]),
+        ([b"$ ", b"\r\n"], [0, 0]),
+    ];
+    for (pieces, lens) in cases {
+        let mut autostart = Autostart::default();
+        assert_eq!(autostart.line_end_len(b"\r\n"), 0);
+        assert!(autostart.find(request).is_some());
+        assert_eq!(pieces.map(|piece| autostart.line_end_len(piece)), lens);
+    }
+}
+
+#[test]
 fn a_damaged_request_is_not_found() {
     assert_eq!(Autostart::default().find(b"**\x18B00000000000001\r\n"), None);
     assert_eq!(
@@ -308,7 +391,7 @@ proptest! {
         len in 0_usize..5000, seed: u64, interval_bytes in 600_u64..5000, delay_ms in 0_u64..500,
     ) {
         let files = vec![file(len)];
-        let faults = Faults { interval_bytes, delay: net::time::Duration::from_millis(delay_ms) };
+        let faults = Faults { interval_bytes, delay: Duration::from_millis(delay_ms) };
         let result = transfer(&files, faults, seed).run();
         prop_assert_eq!(result.receiver_failure, None);
         prop_assert_eq!(result.files, files);

@@ -149,6 +149,10 @@ impl Receiver {
         if self.pending.is_none() && core::mem::take(&mut self.continues_frame) {
             self.parser.expect_subpacket();
         }
+        if matches!(self.state, State::Receiving { .. }) && !self.parser.is_hunting() {
+            // On a slow line, one subpacket takes longer than the timeout.
+            self.timer.start(cx.now, ANSWER_TIMEOUT);
+        }
         while self.pending.is_none()
             && self.state != State::Ended
             && let Some((&byte, rest)) = input.split_first()
@@ -314,7 +318,7 @@ impl Receiver {
             return cx.meter.count(Counter::ModemIgnored);
         }
         self.state = State::Ready;
-        self.timer.record_progress();
+        self.timer.record_progress(cx.now);
         self.queue(Header::zrinit(CAPABILITIES), cx);
         self.pending = Some(Pending::FileComplete);
     }
@@ -326,7 +330,7 @@ impl Receiver {
             (FrameType::Zfile, State::Ready) => match FileInfo::parse(self.parser.data()) {
                 Some(info) => {
                     self.state = State::Offered(info.clone());
-                    self.timer.record_progress();
+                    self.timer.record_progress(cx.now);
                     self.timer.stop();
                     self.pending = Some(Pending::Offer(info));
                 }
@@ -341,7 +345,7 @@ impl Receiver {
                     return self.fail(ModemFailure::FileTooLarge);
                 };
                 *position = next;
-                self.timer.record_progress();
+                self.timer.record_progress(cx.now);
                 self.timer.start(cx.now, ANSWER_TIMEOUT);
                 if matches!(end, SubpacketEnd::Zcrcq | SubpacketEnd::Zcrcw) {
                     self.send(FrameType::Zack, next, cx);

@@ -39,6 +39,8 @@ const ASSUMED_BUFFER_LEN: u32 = 1024;
 /// Maximum number of bytes of encoded output before more data is requested. Our choice: a few
 /// subpackets, so that an answer of the receiver takes effect soon.
 const OUTPUT_MAX_BYTES: usize = 8 * 1024;
+/// Timeout for the line end of the receiver's ZFIN. Our choice: it follows at once.
+const LINE_END_TIMEOUT: Duration = Duration::from_millis(300);
 /// Maximum number of times that ZFIN is repeated: the files are complete.
 const ZFIN_REPETITIONS: u8 = 2;
 
@@ -79,6 +81,8 @@ enum State {
     Ending(FileProgress),
     /// ZFIN was sent.
     Finishing,
+    /// ZFIN was answered; its line end belongs to the transfer.
+    Closing,
     Ended,
 }
 
@@ -272,6 +276,10 @@ impl Sender {
             && self.state != State::Ended
             && let Some((&byte, rest)) = input.split_first()
         {
+            if self.state == State::Closing {
+                self.process_line_end(byte, input);
+                continue;
+            }
             *input = rest;
             match self.parser.push(byte) {
                 None => {}
@@ -286,6 +294,17 @@ impl Sender {
                     cx.meter.count(Counter::ModemErrors);
                 }
             }
+        }
+    }
+
+    /// Processes a byte after ZFIN, and removes it from `input` if it belongs to the line end.
+    fn process_line_end(&mut self, byte: u8, input: &mut &[u8]) {
+        let belongs = matches!(byte, b'\r' | b'\n' | 0x8d | 0x8a | 0x11);
+        if belongs {
+            input.split_off_first();
+        }
+        if !belongs || matches!(byte, b'\n' | 0x8a) {
+            self.pending = Some(SenderEvent::Complete);
         }
     }
 
@@ -306,6 +325,7 @@ impl Sender {
                 }
                 self.record_progress(cx);
                 self.timer.stop();
+                self.timer.set_silence_timeout(PROGRESS_TIMEOUT);
                 self.resumes_at = None;
                 self.state = State::Sending(FileProgress::at(header.position));
                 self.pending = Some(SenderEvent::Accepted(header.position.into()));
@@ -321,7 +341,8 @@ impl Sender {
             }
             (FrameType::Zfin, State::Finishing) => {
                 self.output.extend_from_slice(b"OO");
-                self.pending = Some(SenderEvent::Complete);
+                self.state = State::Closing;
+                self.timer.start(cx.now, LINE_END_TIMEOUT);
             }
             (FrameType::Zchallenge, _) => self.send(FrameType::Zack, header.position, cx),
             (FrameType::Znak, _) if self.timer.record_failure() => {
@@ -341,8 +362,7 @@ impl Sender {
         if let State::Sending(_) = self.state {
             self.end_frame();
         }
-        self.timer.record_progress();
-        self.timer.stop();
+        self.timer = RetryTimer::STOPPED;
         self.state = State::NextFile;
         self.pending = Some(event);
     }
@@ -370,7 +390,7 @@ impl Sender {
     }
 
     fn record_progress(&mut self, cx: &Cx<'_>) {
-        self.timer.record_progress();
+        self.timer.record_progress(cx.now);
         self.progress_at = cx.now;
     }
 
@@ -465,6 +485,10 @@ impl Sender {
         self.resumes_at = self.resumes_at.filter(|at| cx.now < *at);
         match self.timer.expire(cx.now) {
             RetryExpiry::NotYet => return,
+            _ if self.state == State::Closing => {
+                self.pending = Some(SenderEvent::Complete);
+                return;
+            }
             _ if self.state == State::Finishing && self.timer.failures() > ZFIN_REPETITIONS => {
                 self.pending = Some(SenderEvent::Complete);
                 return;
@@ -485,7 +509,7 @@ impl Sender {
             }
             State::Ending(progress) => self.send(FrameType::Zeof, progress.next, cx),
             State::Finishing => self.send(FrameType::Zfin, 0, cx),
-            State::NextFile | State::ComputingCrc(_) | State::Ended => {}
+            State::NextFile | State::ComputingCrc(_) | State::Closing | State::Ended => {}
         }
     }
 

@@ -75,7 +75,8 @@ enums! {
         Plumbline = 2 "plumbline",
     }
 
-    /// Command of the transfer; names of RFC 959, RFC 3659, RFC 354 and RFC 1350.
+    /// Command of the transfer; names of RFC 959, RFC 3659, RFC 354 and RFC 1350, and
+    /// the protocols of terminal sessions.
     pub enum Command {
         /// File from the server.
         Retr = 1 "RETR",
@@ -99,6 +100,18 @@ enums! {
         TftpRrq = 10 "TFTP-RRQ",
         /// File to a TFTP server.
         TftpWrq = 11 "TFTP-WRQ",
+        /// File received by ZMODEM over a terminal session.
+        ZmodemReceive = 12 "ZMODEM-RECEIVE",
+        /// File sent by ZMODEM over a terminal session.
+        ZmodemSend = 13 "ZMODEM-SEND",
+        /// File received by YMODEM over a terminal session.
+        YmodemReceive = 14 "YMODEM-RECEIVE",
+        /// File sent by YMODEM over a terminal session.
+        YmodemSend = 15 "YMODEM-SEND",
+        /// File received by XMODEM over a terminal session.
+        XmodemReceive = 16 "XMODEM-RECEIVE",
+        /// File sent by XMODEM over a terminal session.
+        XmodemSend = 17 "XMODEM-SEND",
     }
 
     /// The representation type (RFC 959 §3.1.1).
@@ -205,8 +218,23 @@ impl Command {
     #[must_use]
     pub(crate) const fn is_to_server(self) -> bool {
         match self {
-            Self::Stor | Self::Appe | Self::Stou | Self::Mlfl | Self::Mail | Self::TftpWrq => true,
-            Self::Retr | Self::List | Self::Nlst | Self::Mlsd | Self::TftpRrq => false,
+            Self::Stor
+            | Self::Appe
+            | Self::Stou
+            | Self::Mlfl
+            | Self::Mail
+            | Self::TftpWrq
+            | Self::ZmodemSend
+            | Self::YmodemSend
+            | Self::XmodemSend => true,
+            Self::Retr
+            | Self::List
+            | Self::Nlst
+            | Self::Mlsd
+            | Self::TftpRrq
+            | Self::ZmodemReceive
+            | Self::YmodemReceive
+            | Self::XmodemReceive => false,
         }
     }
 

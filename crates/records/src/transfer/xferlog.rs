@@ -22,7 +22,13 @@ pub fn line(transfer: &Transfer) -> String {
     let user = transfer.identity.user.as_ref().map(|user| user.as_bytes());
     let is_anonymous = user.is_some_and(|user| user == b"anonymous" || user == b"ftp");
     let is_out = transfer.is_sending() == Some(true);
-    let is_tftp = matches!(transfer.request.command, Some(Command::TftpRrq | Command::TftpWrq));
+    let service = match transfer.request.command {
+        Some(Command::TftpRrq | Command::TftpWrq) => "tftp",
+        Some(Command::ZmodemReceive | Command::ZmodemSend) => "zmodem",
+        Some(Command::YmodemReceive | Command::YmodemSend) => "ymodem",
+        Some(Command::XmodemReceive | Command::XmodemSend) => "xmodem",
+        _ => "ftp",
+    };
     format!(
         "{} {} {:2} {} {} {seconds} {} {} {} {} _ {} {} {} {} 0 * {}\n",
         at.weekday(),
@@ -37,7 +43,7 @@ pub fn line(transfer: &Transfer) -> String {
         if is_out { 'o' } else { 'i' },
         if is_anonymous { 'a' } else { 'r' },
         field(user.unwrap_or_default()),
-        if is_tftp { "tftp" } else { "ftp" },
+        service,
         if transfer.result.outcome == Some(Outcome::Complete) { 'c' } else { 'i' },
     )
 }

@@ -617,11 +617,12 @@ fn skipped_count(reply: &Reply) -> Option<u64> {
 /// parsed.
 pub fn unparsed_text(unparsed: &UnknownLines) -> Option<String> {
     let example = escaped(unparsed.first.as_deref()?);
+    let hint = "a file name with a line break is listed as two lines";
     match unparsed.lines {
         0 => None,
-        1 => Some(format!("cannot parse 1 line of the listing: '{example}'")),
+        1 => Some(format!("cannot parse 1 line of the listing: '{example}'; {hint}")),
         count => Some(format!(
-            "cannot parse {} lines of the listing, the first: '{example}'",
+            "cannot parse {} lines of the listing, the first: '{example}'; {hint}",
             records::format::count(count)
         )),
     }

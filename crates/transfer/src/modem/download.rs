@@ -1,15 +1,18 @@
 //! Files that are received.
 
+use super::discarding::CancelledBy;
 use super::download_policy::DownloadPolicy;
 use super::engine::ReceiverEngine;
 use super::file_name::safe_name;
 use super::modem_command::ModemProtocol;
 use super::partial_file::PartialFile;
-use super::report::{Report, failure_text};
+use super::report::{Report, failure_canceller, failure_outcome, failure_text};
 use crate::escaped;
+use crate::recorder::local_outcome;
 use net::Cx;
 use protocols::modem::{FileInfo, ReceiverEvent};
 use records::format::count;
+use records::transfer::Outcome;
 use std::io::{self, ErrorKind};
 
 /// A batch of files that is received.
@@ -72,16 +75,15 @@ impl Download {
                 Step::RemoteCrc(crc) => self.on_remote_crc(crc, report, cx),
                 Step::Written(Ok(())) => {
                     let len = self.current.as_ref().map_or(0, |current| current.partial.len());
-                    report.progress.set(len);
+                    report.progress.set(len, cx.now);
                 }
-                Step::Written(Err(error)) => self.on_local_error(&error, report),
-                Step::LimitExceeded => self.on_limit(report),
+                Step::Written(Err(error)) => self.on_local_error(&error, report, cx),
+                Step::LimitExceeded => self.on_limit(report, cx),
                 Step::FileComplete => self.on_file_complete(report, cx),
                 Step::Complete => self.is_over = true,
                 Step::Failed(failure) => {
-                    report.has_cancelled_peer =
-                        failure != protocols::modem::ModemFailure::Cancelled;
-                    self.end(failure_text(failure), report);
+                    report.cancelled_by = Some(failure_canceller(failure, false));
+                    self.end(failure_text(failure), failure_outcome(failure), report, cx);
                 }
             }
         }
@@ -116,7 +118,7 @@ impl Download {
             let size = info.size.map(|size| format!(" of {} bytes", count(size)));
             let name = escaped(name.as_bytes());
             report.notice(format!("{name}{} was refused.", size.unwrap_or_default()));
-            return self.on_limit(report);
+            return self.on_limit(report, cx);
         }
         self.policy.remaining_files -= 1;
         let max_len = info.size.filter(|_| self.engine.can_resume());
@@ -135,7 +137,7 @@ impl Download {
     ) {
         let partial = match PartialFile::open(&self.policy.directory, &name, resumable_len) {
             Ok(partial) => partial,
-            Err(error) => return self.on_local_error(&error, report),
+            Err(error) => return self.on_local_error(&error, report, cx),
         };
         let len = u32::try_from(partial.len()).unwrap_or(0);
         report.progress.begin(&escaped(name.as_bytes()), info.size, partial.len(), cx.now);
@@ -150,7 +152,7 @@ impl Download {
         let Some(mut current) = self.current.take() else { return };
         let is_same = match crc.map(|crc| current.partial.verify(crc)).transpose() {
             Ok(is_same) => is_same.unwrap_or(false),
-            Err(error) => return self.on_local_error(&error, report),
+            Err(error) => return self.on_local_error(&error, report, cx),
         };
         let name = escaped(current.name.as_bytes());
         if !is_same {
@@ -168,27 +170,32 @@ impl Download {
         let Some(current) = self.current.take() else { return };
         let len = current.partial.len();
         let summary = report.summary(len, cx);
-        match current.partial.complete(current.info.modified_unix_s) {
-            Ok(name) if name == current.name => {
-                report.notice(format!("Received {}: {summary}.", escaped(name.as_bytes())));
-            }
-            Ok(name) => {
-                let [name, requested] = [&name, &current.name].map(|name| escaped(name.as_bytes()));
-                report.notice(format!("Received {name}: {summary}; {requested} exists."));
-            }
-            Err(error) => self.on_local_error(&error, report),
-        }
+        let name = match current.partial.complete(current.info.modified_unix_s) {
+            Ok(name) => name,
+            Err(error) => return self.on_local_error(&error, report, cx),
+        };
+        let path = self.policy.directory.join(&name).into_os_string().into_encoded_bytes();
+        report.record(&current.info, path, (Outcome::Complete, None), cx.now);
+        let [stored, requested] = [&name, &current.name].map(|name| escaped(name.as_bytes()));
+        report.notice(match name == current.name {
+            true => format!("Received {stored}: {summary}."),
+            false => format!("Received {stored}: {summary}; {requested} exists."),
+        });
     }
 
-    fn on_limit(&mut self, report: &mut Report) {
-        self.cancel(
-            "Download cancelled: more than the limit of the session; --download-limit changes it."
-                .to_owned(),
-            report,
-        );
+    /// Ends the transfer, because the remote program has ended without a cancel sequence.
+    pub(super) fn on_remote_end(&mut self, report: &mut Report, cx: &Cx<'_>) {
+        let failure = protocols::modem::ModemFailure::Cancelled;
+        self.end(failure_text(failure), failure_outcome(failure), report, cx);
     }
 
-    fn on_local_error(&mut self, error: &io::Error, report: &mut Report) {
+    fn on_limit(&mut self, report: &mut Report, cx: &Cx<'_>) {
+        let sentence =
+            "Download cancelled: more than the limit of the session; --download-limit changes it.";
+        self.cancel(sentence.to_owned(), Outcome::Local, report, cx);
+    }
+
+    fn on_local_error(&mut self, error: &io::Error, report: &mut Report, cx: &Cx<'_>) {
         let directory = self.policy.directory.display();
         let why = match error.kind() {
             ErrorKind::PermissionDenied => {
@@ -197,22 +204,37 @@ impl Download {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "the disk is full".to_owned(),
             _ => error.to_string(),
         };
-        self.cancel(format!("Download cancelled: cannot write to {directory}: {why}."), report);
+        let sentence = format!("Download cancelled: cannot write to {directory}: {why}.");
+        self.cancel(sentence, local_outcome(error), report, cx);
     }
 
     /// Cancels the transfer at both ends.
-    pub(super) fn cancel(&mut self, sentence: String, report: &mut Report) {
+    pub(super) fn cancel(
+        &mut self,
+        sentence: String,
+        outcome: Outcome,
+        report: &mut Report,
+        cx: &Cx<'_>,
+    ) {
         self.engine.abort();
-        report.has_cancelled_peer = true;
-        self.end(sentence, report);
+        report.cancelled_by = Some(CancelledBy::Local { is_block_receiver: false });
+        self.end(sentence, outcome, report, cx);
     }
 
-    fn end(&mut self, sentence: String, report: &mut Report) {
+    fn end(&mut self, sentence: String, outcome: Outcome, report: &mut Report, cx: &Cx<'_>) {
         self.is_over = true;
-        report.notice(sentence);
-        if let Some(part) = self.current.take().and_then(|current| current.partial.keep()) {
+        let kept = self.current.take().map(|current| (current.info, current.partial.keep()));
+        if let Some((info, part)) = &kept {
+            let part = part.clone().unwrap_or_default().into_bytes();
+            report.record(info, part, (outcome, Some(&sentence)), cx.now);
+        }
+        report.fail(sentence);
+        if let Some(part) = kept.and_then(|(_, part)| part) {
             let part = escaped(part.as_bytes());
-            report.notice(format!("{part} is kept; ZMODEM continues it next time."));
+            report.notice(match self.engine.can_resume() {
+                true => format!("{part} is kept; ZMODEM continues it next time."),
+                false => format!("{part} is kept."),
+            });
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Directory and limits of the downloads of a session.
 
+use anyhow::{Context, Result, bail};
+use rustix::fs::{Access, access};
 use std::path::PathBuf;
 
 /// Default limit for the bytes that a session downloads.
@@ -25,6 +27,19 @@ impl DownloadPolicy {
     #[must_use]
     pub const fn new(directory: PathBuf, limit_bytes: u64) -> Self {
         Self { directory, remaining_bytes: limit_bytes, remaining_files: DOWNLOAD_LIMIT_FILES }
+    }
+
+    /// Checks that files can be created in the directory.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error that names the directory and the reason.
+    pub fn check_directory(&self) -> Result<()> {
+        let context = || format!("cannot save files in {}", self.directory.display());
+        if !self.directory.metadata().with_context(context)?.is_dir() {
+            bail!("cannot save files in {}: it is not a directory", self.directory.display());
+        }
+        access(&self.directory, Access::WRITE_OK | Access::EXEC_OK).with_context(context)
     }
 }
 
@@ -58,6 +73,16 @@ pub fn parse_limit(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_directory_that_does_not_exist_and_a_file_are_rejected() {
+        let check = |path: &str| DownloadPolicy::new(path.into(), 0).check_directory();
+        assert!(check("/tmp").is_ok());
+        let missing = format!("{:#}", check("/nonexistent").unwrap_err());
+        assert!(missing.starts_with("cannot save files in /nonexistent: No such"), "{missing}");
+        let file = check("/dev/null").unwrap_err().to_string();
+        assert_eq!(file, "cannot save files in /dev/null: it is not a directory");
+    }
 
     #[test]
     fn a_limit_has_a_unit() {

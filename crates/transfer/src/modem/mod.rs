@@ -11,23 +11,33 @@
 //! session. Data is written to `NAME.part`, which takes the name of the file when it is complete. A
 //! partial file is continued only after the sender has confirmed its content by a CRC.
 //!
-//! After a cancellation, the data that was in flight is discarded, so that it does not reach the
-//! display: until the remote program confirms the cancellation, until the line is silent, or until
-//! a timeout.
+//! After a cancellation by either end, the data that was in flight is discarded (`discarding`), so
+//! that it does not reach the display. `CancelFilter` removes cancel sequences that follow later.
+//!
+//! The progress reports a stall after 5 s without data. A remote program that is silent for 60 s
+//! ends the transfer (180 s while data is sent, because buffers on the path may be slow to drain).
+//! lrzsz also gives up after about 60 s.
 
+mod cancel_filter;
+mod discarding;
 mod download;
 mod download_policy;
 mod engine;
 mod file_name;
+mod file_record;
+mod local_paths;
 mod modem_command;
 mod modem_transfer;
 mod partial_file;
 mod progress;
 mod report;
+mod session_text;
 #[cfg(test)]
 mod tests;
 mod upload;
 
+pub use cancel_filter::CancelFilter;
 pub use download_policy::{DOWNLOAD_LIMIT_BYTES, DownloadPolicy, parse_limit};
+pub use file_record::{FileRecord, ModemRecorder, TransferRecords};
 pub use modem_command::{ModemCommand, ModemProtocol};
 pub use modem_transfer::ModemTransfer;

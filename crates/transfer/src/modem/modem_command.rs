@@ -1,6 +1,7 @@
 //! The commands `send` and `receive` of a terminal session.
 
 use super::file_name::safe_name;
+use super::local_paths::expand;
 use std::path::PathBuf;
 
 /// Protocol of a transfer.
@@ -25,8 +26,15 @@ impl ModemProtocol {
         ("xmodem-1k", Self::Xmodem1k),
     ];
 
+    /// Returns the protocol with this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, protocol)| *protocol)
+    }
+
     /// Returns whether a transfer has exactly one file, without a name.
-    pub(super) const fn is_xmodem(self) -> bool {
+    #[must_use]
+    pub const fn is_xmodem(self) -> bool {
         matches!(self, Self::Xmodem | Self::Xmodem1k)
     }
 }
@@ -49,27 +57,31 @@ impl ModemCommand {
     pub fn parse(is_sending: bool, arguments: &str) -> Result<Self, String> {
         let mut words = split(arguments)?;
         let mut protocol = ModemProtocol::default();
-        if words.first().is_some_and(|word| word == "--protocol") {
-            let name = words.get(1).map(String::as_str).unwrap_or_default();
-            let found = ModemProtocol::NAMES.iter().find(|(known, _)| *known == name);
-            let Some((_, named)) = found else {
-                return Err("Use --protocol zmodem, ymodem, xmodem or xmodem-1k.".to_owned());
-            };
-            protocol = *named;
+        if words.first().is_some_and(|word| word.text == "--protocol") {
+            let name = words.get(1).map(|word| word.text.as_str()).unwrap_or_default();
+            protocol = ModemProtocol::from_name(name)
+                .ok_or("Use --protocol zmodem, ymodem, xmodem or xmodem-1k.")?;
             words.drain(..2);
         }
-        if let Some(option) = words.iter().find(|word| word.starts_with("--")) {
-            return Err(format!("Unknown option '{}'.", option.escape_debug()));
+        if let Some(option) = words.iter().find(|word| word.text.starts_with("--")) {
+            return Err(format!("Unknown option '{}'.", option.text.escape_debug()));
         }
         if !is_sending {
-            return Self::receive(protocol, words);
+            return Self::receive(protocol, words.into_iter().map(|word| word.text).collect());
         }
-        match words.len() {
+        let mut paths = Vec::new();
+        for word in words {
+            match word.is_quoted {
+                true => paths.push(PathBuf::from(word.text)),
+                false => paths.extend(expand(&word.text)?),
+            }
+        }
+        match paths.len() {
             0 => Err("Missing argument: use send FILE.".to_owned()),
             2.. if protocol.is_xmodem() => {
                 Err("XMODEM transfers one file: use zmodem or ymodem.".to_owned())
             }
-            _ => Ok(Self::Send(protocol, words.into_iter().map(PathBuf::from).collect())),
+            _ => Ok(Self::Send(protocol, paths)),
         }
     }
 
@@ -89,13 +101,20 @@ impl ModemCommand {
     }
 }
 
+/// An argument.
+struct Word {
+    text: String,
+    is_quoted: bool,
+}
+
 /// Splits arguments at spaces, except in double quotes.
-fn split(arguments: &str) -> Result<Vec<String>, String> {
+fn split(arguments: &str) -> Result<Vec<Word>, String> {
     let mut words = Vec::new();
+    let word = |text: &str, is_quoted| Word { text: text.to_owned(), is_quoted };
     for (index, piece) in arguments.split('"').enumerate() {
         match index % 2 {
-            0 => words.extend(piece.split_whitespace().map(str::to_owned)),
-            _ => words.push(piece.to_owned()),
+            0 => words.extend(piece.split_whitespace().map(|text| word(text, false))),
+            _ => words.push(word(piece, true)),
         }
     }
     if arguments.matches('"').count() % 2 == 1 {

@@ -1,26 +1,21 @@
 //! One transfer, in either direction.
 
+use super::discarding::{BACKSPACE, CAN, DiscardStep, Discarding};
 use super::download::Download;
 use super::download_policy::DownloadPolicy;
+use super::file_name::safe_name;
+use super::file_record::FileRecord;
 use super::modem_command::{ModemCommand, ModemProtocol};
 use super::report::Report;
+use super::session_text::SessionText;
 use super::upload::Upload;
 use net::Cx;
-use net::time::{Duration, Instant};
+use net::time::Instant;
+use protocols::modem::CANCEL_SEQUENCE;
+use records::transfer::Outcome;
 
-/// Silence after which the data that was in flight at a cancellation has passed.
-const SILENCE: Duration = Duration::from_secs(1);
-/// Maximum time for which data is discarded after a cancellation. Our choice.
-const DISCARD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of bytes of one output.
 const OUTPUT_MAX_LEN: usize = 8 * 1024;
-/// Maximum number of bytes of text after the discarded data. Our choice: a few lines.
-const REST_MAX_BYTES: usize = 1024;
-/// Number of CAN characters with which a remote program confirms the cancellation.
-const CONFIRMATION_LEN: u8 = 5;
-
-const CAN: u8 = 0x18;
-const BACKSPACE: u8 = 0x08;
 
 /// One transfer.
 #[derive(Debug)]
@@ -29,6 +24,8 @@ pub struct ModemTransfer {
     report: Report,
     output: Vec<u8>,
     discarding: Option<Discarding>,
+    /// Text that arrives during a download.
+    session_text: SessionText,
     /// Text of the session that arrived with discarded data.
     rest: Vec<u8>,
 }
@@ -39,48 +36,50 @@ enum Direction {
     Upload(Box<Upload>),
 }
 
-/// The discarding of data after a cancellation.
-#[derive(Debug)]
-struct Discarding {
-    began: Instant,
-    /// Time of the last data.
-    last: Instant,
-    cans: u8,
-}
-
 impl ModemTransfer {
     /// Starts a transfer.
     ///
     /// # Errors
     ///
-    /// Returns a sentence about a file that cannot be read.
+    /// Returns a sentence about a file that cannot be read, or about an invalid name.
     pub fn start(
         command: ModemCommand,
         policy: &DownloadPolicy,
         cx: &mut Cx<'_>,
     ) -> Result<Self, String> {
-        let direction = match command {
-            ModemCommand::Send(protocol, paths) => {
-                Direction::Upload(Box::new(Upload::new(protocol, &paths, cx)?))
+        let (direction, report) = match command {
+            ModemCommand::Send(protocol, paths) => (
+                Direction::Upload(Box::new(Upload::new(protocol, &paths, cx)?)),
+                Report::new(protocol, true),
+            ),
+            ModemCommand::Receive(_, Some(name)) if safe_name(name.as_bytes()) != name => {
+                return Err(format!("'{}' is not a simple file name.", name.escape_debug()));
             }
-            ModemCommand::Receive(protocol, name) => {
-                Direction::Download(Box::new(Download::new(protocol, name, policy.clone(), cx)))
-            }
+            ModemCommand::Receive(protocol, name) => (
+                Direction::Download(Box::new(Download::new(protocol, name, policy.clone(), cx))),
+                Report::new(protocol, false),
+            ),
         };
-        Ok(Self::new(direction, cx))
+        Ok(Self::new(direction, report, cx))
     }
 
     /// Starts the download that a ZMODEM sender has requested.
     #[must_use]
     pub fn start_requested_download(policy: &DownloadPolicy, cx: &mut Cx<'_>) -> Self {
         let download = Download::new(ModemProtocol::Zmodem, None, policy.clone(), cx);
-        Self::new(Direction::Download(Box::new(download)), cx)
+        let report = Report::new(ModemProtocol::Zmodem, false);
+        Self::new(Direction::Download(Box::new(download)), report, cx)
     }
 
-    fn new(direction: Direction, cx: &mut Cx<'_>) -> Self {
-        let report = Report::default();
-        let mut transfer =
-            Self { direction, report, output: Vec::new(), discarding: None, rest: Vec::new() };
+    fn new(direction: Direction, report: Report, cx: &mut Cx<'_>) -> Self {
+        let mut transfer = Self {
+            direction,
+            report,
+            output: Vec::new(),
+            discarding: None,
+            session_text: SessionText::default(),
+            rest: Vec::new(),
+        };
         transfer.serve(cx);
         transfer
     }
@@ -90,11 +89,18 @@ impl ModemTransfer {
     pub fn receive(&mut self, input: &mut &[u8], cx: &mut Cx<'_>) {
         self.serve(cx);
         while !input.is_empty() && !self.is_over() {
-            if self.discarding.is_some() {
-                self.discard(input, cx.now);
+            if let Some(discarding) = &mut self.discarding {
+                if discarding.receive(input, cx.now) {
+                    self.end_discarding();
+                }
             } else {
                 match &mut self.direction {
-                    Direction::Download(download) => download.engine.receive(input, cx),
+                    Direction::Download(download) => {
+                        let before = *input;
+                        download.engine.receive(input, cx);
+                        let len = before.len() - input.len();
+                        self.session_text.put(before.get(..len).unwrap_or_default(), cx.now);
+                    }
                     Direction::Upload(upload) => upload.engine.receive(input, cx),
                 }
             }
@@ -125,46 +131,29 @@ impl ModemTransfer {
                 upload.is_over()
             }
         };
-        if is_over && self.report.has_cancelled_peer {
-            self.discarding = Some(Discarding { began: cx.now, last: cx.now, cans: 0 });
-        }
-    }
-
-    /// Discards data up to the confirmation of the remote program.
-    fn discard(&mut self, input: &mut &[u8], now: Instant) {
-        let Some(discarding) = &mut self.discarding else { return };
-        discarding.last = now;
-        while let Some((&byte, rest)) = input.split_first() {
-            if discarding.cans >= CONFIRMATION_LEN && !matches!(byte, CAN | BACKSPACE) {
-                self.rest.clear();
-                self.end_discarding();
-                return;
-            }
-            // Text at the end of the data is probably the prompt of the remote shell. Every
-            // subpacket ends with a control character.
-            match byte {
-                b' '..=b'~' | b'\r' | b'\n' | b'\t' if self.rest.len() < REST_MAX_BYTES => {
-                    self.rest.push(byte);
-                }
-                _ => self.rest.clear(),
-            }
-            discarding.cans = match byte {
-                CAN => discarding.cans.saturating_add(1),
-                BACKSPACE if discarding.cans >= CONFIRMATION_LEN => discarding.cans,
-                _ => 0,
-            };
-            *input = rest;
+        if let Some(canceller) = self.report.cancelled_by.filter(|_| is_over) {
+            self.discarding = Some(Discarding::new(canceller, cx.now));
         }
     }
 
     fn end_discarding(&mut self) {
-        self.report.has_cancelled_peer = false;
-        self.discarding = None;
+        self.report.cancelled_by = None;
+        self.rest = self.discarding.take().map(Discarding::into_text).unwrap_or_default();
     }
 
     /// Returns and removes text of the session that followed the data of a cancelled transfer.
     pub fn take_rest(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.rest)
+    }
+
+    /// Returns whether a cancellation may discard output that was taken and is not sent. A receiver
+    /// of blocks notices a cancellation only after a whole block.
+    #[must_use]
+    pub const fn may_drop_output(&self) -> bool {
+        match &self.direction {
+            Direction::Upload(upload) => !upload.has_block_receiver(),
+            Direction::Download(_) => true,
+        }
     }
 
     /// Cancels the transfer at both ends.
@@ -175,10 +164,12 @@ impl ModemTransfer {
         self.output.clear();
         match &mut self.direction {
             Direction::Download(download) => {
-                download.cancel("Download cancelled.".to_owned(), &mut self.report);
+                let sentence = "Download cancelled.".to_owned();
+                download.cancel(sentence, Outcome::AbortedByUser, &mut self.report, cx);
             }
             Direction::Upload(upload) => {
-                upload.cancel("Upload cancelled.".to_owned(), &mut self.report);
+                let sentence = "Upload cancelled.".to_owned();
+                upload.cancel(sentence, Outcome::AbortedByUser, &mut self.report, cx);
             }
         }
         self.serve(cx);
@@ -211,20 +202,32 @@ impl ModemTransfer {
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         if let Some(discarding) = &self.discarding {
-            return Some((discarding.last + SILENCE).min(discarding.began + DISCARD_TIMEOUT));
+            return Some(discarding.deadline());
         }
-        match &self.direction {
+        let engine = match &self.direction {
             Direction::Download(download) => download.engine.deadline(),
             Direction::Upload(upload) => upload.engine.deadline(),
-        }
+        };
+        let stall = self.report.progress.deadline().filter(|_| !self.is_over());
+        engine.into_iter().chain(stall).chain(self.session_text.ends_at()).min()
     }
 
     /// Processes the time that has passed.
     pub fn timeout(&mut self, cx: &mut Cx<'_>) {
-        if self.discarding.is_some() {
-            if self.deadline().is_some_and(|deadline| cx.now >= deadline) {
-                self.end_discarding();
+        if let Some(discarding) = &mut self.discarding {
+            match discarding.timeout(cx.now) {
+                DiscardStep::Wait => {}
+                DiscardStep::Repeat => self.output.extend_from_slice(&CANCEL_SEQUENCE),
+                DiscardStep::End => self.end_discarding(),
             }
+            return;
+        }
+        self.report.progress.timeout(cx.now);
+        if self.session_text.ends_at().is_some_and(|at| at <= cx.now)
+            && let Direction::Download(download) = &mut self.direction
+        {
+            download.on_remote_end(&mut self.report, cx);
+            self.rest = self.session_text.take();
             return;
         }
         match &mut self.direction {
@@ -252,6 +255,16 @@ impl ModemTransfer {
         }
     }
 
+    /// Returns and removes the reason why the transfer has failed, after its end.
+    pub fn take_failure(&mut self) -> Option<String> {
+        if self.is_over() { self.report.failure.take() } else { None }
+    }
+
+    /// Returns and removes the records of files that have ended.
+    pub fn take_records(&mut self) -> Vec<FileRecord> {
+        std::mem::take(&mut self.report.records)
+    }
+
     /// Returns the policy with the limits that remain; `None` for an upload.
     #[must_use]
     pub const fn policy(&self) -> Option<&DownloadPolicy> {
@@ -268,6 +281,6 @@ impl ModemTransfer {
             Direction::Download(download) => download.is_over(),
             Direction::Upload(upload) => upload.is_over(),
         };
-        is_over && !self.report.has_cancelled_peer
+        is_over && self.report.cancelled_by.is_none()
     }
 }

@@ -7,6 +7,11 @@ use net::time::{Duration, Instant};
 const WIDTH_MAX: usize = 39;
 /// Minimum interval between two updates. Our choice.
 const UPDATE_INTERVAL: Duration = Duration::from_millis(200);
+/// Time without data after which the progress reports a stall. Our choice: shorter than the timeouts
+/// of the protocols, after which requests are repeated.
+const STALL_TIME: Duration = Duration::from_secs(5);
+/// Interval between two updates during a stall.
+const STALL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Progress of one file.
 #[derive(Debug, Default)]
@@ -16,6 +21,10 @@ pub(super) struct Progress {
     /// Time and position of the start.
     began: Option<(Instant, u64)>,
     position: u64,
+    /// Time at which the position has last changed.
+    moved_at: Option<Instant>,
+    /// Time at which a stall is to be reported.
+    stalls_at: Option<Instant>,
     shown_at: Option<Instant>,
     /// Whether the result of the file was reported, so that no further update follows.
     has_ended: bool,
@@ -26,16 +35,49 @@ impl Progress {
     pub(super) fn begin(&mut self, name: &str, size: Option<u64>, position: u64, now: Instant) {
         let name = name.to_owned();
         *self = Self { name, size, began: Some((now, position)), position, ..Self::default() };
+        self.move_at(now);
+    }
+
+    fn move_at(&mut self, now: Instant) {
+        self.moved_at = Some(now);
+        self.stalls_at = Some(now + STALL_TIME);
     }
 
     /// Ends the progress of a file, whose result is reported instead.
     pub(super) const fn end(&mut self) {
         self.has_ended = true;
+        self.stalls_at = None;
     }
 
     /// Sets the position.
-    pub(super) const fn set(&mut self, position: u64) {
-        self.position = position;
+    pub(super) fn set(&mut self, position: u64, now: Instant) {
+        if std::mem::replace(&mut self.position, position) != position {
+            self.move_at(now);
+        }
+    }
+
+    /// Forgets the file, whose record was made.
+    pub(super) const fn forget(&mut self) {
+        self.began = None;
+        self.position = 0;
+        self.stalls_at = None;
+    }
+
+    /// Returns the position at the start.
+    pub(super) fn start(&self) -> u64 {
+        self.began.map_or(0, |(_, position)| position)
+    }
+
+    /// Returns when [`Self::timeout`] is due.
+    pub(super) const fn deadline(&self) -> Option<Instant> {
+        self.stalls_at
+    }
+
+    /// Schedules the next report of a stall.
+    pub(super) fn timeout(&mut self, now: Instant) {
+        if self.stalls_at.is_some_and(|at| at <= now) {
+            self.stalls_at = Some(now + STALL_INTERVAL);
+        }
     }
 
     /// Returns the elapsed time and the number of bytes since the start.
@@ -62,6 +104,13 @@ impl Progress {
             let hundredfold = u128::from(self.position) * 100;
             format!(" {}%", (hundredfold / u128::from(size)).min(100))
         });
+        let stall = self.moved_at.map(|at| now - at).filter(|stall| *stall >= STALL_TIME);
+        if let Some(stall) = stall {
+            let percent = percent.unwrap_or_default();
+            let stall = format!("{percent} no data for {} s, ^C cancels", stall.as_secs());
+            let name = shortened(&self.name, WIDTH_MAX.saturating_sub(stall.len()));
+            return format!("{name}{stall}");
+        }
         let millis = time.as_millis().max(1);
         let rate = u64::try_from(u128::from(bytes) * 1000 / millis).unwrap_or(u64::MAX);
         let numbers = format!(
@@ -127,10 +176,31 @@ mod tests {
         let mut progress = Progress::default();
         let name = "a-very-long-name-of-a-file-from-a-bulletin-board.zip";
         progress.begin(name, Some(2_000_000), 0, Instant::ZERO);
-        progress.set(1_000_000);
+        progress.set(1_000_000, Instant::ZERO);
         let text = progress.update(Instant::ZERO + Duration::from_secs(1)).unwrap();
         assert_eq!(text, "a-very-long-name-o~ 50% 1.0 MB 1.0 MB/s");
         assert!(text.len() < 40);
+    }
+
+    #[test]
+    fn a_stall_is_reported_after_five_seconds_and_then_every_second() {
+        let mut progress = Progress::default();
+        progress.begin("archive.zip", Some(100), 0, Instant::ZERO);
+        progress.set(42, Instant::ZERO + Duration::from_secs(1));
+        let mut texts = Vec::new();
+        for _ in 0..2 {
+            let now = progress.deadline().unwrap();
+            progress.timeout(now);
+            texts.push((now - Instant::ZERO, progress.update(now).unwrap()));
+        }
+        let text = |seconds| format!("archiv~ 42% no data for {seconds} s, ^C cancels");
+        assert_eq!(texts[0], (Duration::from_secs(6), text(5)));
+        assert_eq!(texts[1], (Duration::from_secs(7), text(6)));
+        assert!(texts[0].1.len() <= WIDTH_MAX);
+        progress.set(43, Instant::ZERO + Duration::from_secs(8));
+        assert_eq!(progress.deadline(), Some(Instant::ZERO + Duration::from_secs(13)));
+        progress.end();
+        assert_eq!(progress.deadline(), None);
     }
 
     #[test]

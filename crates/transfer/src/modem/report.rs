@@ -1,21 +1,75 @@
 //! Progress and messages of a transfer.
 
+use super::discarding::CancelledBy;
+use super::file_record::FileRecord;
+use super::modem_command::ModemProtocol;
 use super::progress::{Progress, short_bytes};
 use net::Cx;
-use protocols::modem::ModemFailure;
+use net::time::Instant;
+use protocols::modem::{FileInfo, ModemFailure};
 use records::format::{count, duration};
+use records::transfer::Outcome;
 
 /// Progress and messages of a transfer.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Report {
+    protocol: ModemProtocol,
+    is_upload: bool,
     pub(super) progress: Progress,
     /// Messages that were not taken.
     pub(super) notices: Vec<String>,
-    /// Whether the transfer has ended and the remote program may still send data.
-    pub(super) has_cancelled_peer: bool,
+    /// End of the connection that has cancelled the transfer, while the remote program may still
+    /// send data.
+    pub(super) cancelled_by: Option<CancelledBy>,
+    /// Reason why the transfer, or a file of it, has failed.
+    pub(super) failure: Option<String>,
+    /// Records of files that were not taken.
+    pub(super) records: Vec<FileRecord>,
 }
 
 impl Report {
+    pub(super) fn new(protocol: ModemProtocol, is_upload: bool) -> Self {
+        Self {
+            protocol,
+            is_upload,
+            progress: Progress::default(),
+            notices: Vec::new(),
+            cancelled_by: None,
+            failure: None,
+            records: Vec::new(),
+        }
+    }
+
+    /// Adds the record of a file that was stored or read at `path`.
+    pub(super) fn record(
+        &mut self,
+        info: &FileInfo,
+        path: Vec<u8>,
+        (outcome, error): (Outcome, Option<&str>),
+        now: Instant,
+    ) {
+        let (duration, bytes) = self.progress.total(now);
+        self.records.push(FileRecord {
+            protocol: self.protocol,
+            is_upload: self.is_upload,
+            name: info.name.clone(),
+            path,
+            size: info.size,
+            start: self.progress.start(),
+            bytes,
+            duration,
+            outcome,
+            error: error.map(str::to_owned),
+        });
+        self.progress.forget();
+    }
+
+    /// Adds the message about a failure.
+    pub(super) fn fail(&mut self, sentence: String) {
+        self.failure.get_or_insert_with(|| sentence.clone());
+        self.notice(sentence);
+    }
+
     pub(super) fn notice(&mut self, sentence: String) {
         self.notices.push(sentence);
     }
@@ -24,10 +78,13 @@ impl Report {
     pub(super) fn summary(&mut self, len: u64, cx: &Cx<'_>) -> String {
         self.progress.end();
         let (time, bytes) = self.progress.total(cx.now);
+        // The beginning of a file that is continued was not transferred now.
+        let part = (self.progress.start() > 0).then(|| format!("{} of ", count(bytes)));
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let rate = u128::from(bytes) * 1_000_000_000 / u128::from(nanos.max(1));
         let rate = short_bytes(u64::try_from(rate).unwrap_or(u64::MAX));
-        format!("{} bytes in {}, {rate}/s", count(len), duration(nanos))
+        let part = part.unwrap_or_default();
+        format!("{part}{} bytes in {}, {rate}/s", count(len), duration(nanos))
     }
 }
 
@@ -43,4 +100,23 @@ pub(super) fn failure_text(failure: ModemFailure) -> String {
         ModemFailure::FileTooLarge => "the file is larger than 4 GiB",
     };
     format!("Transfer failed: {why}.")
+}
+
+/// Returns the outcome for the record of a transfer that failed.
+pub(super) const fn failure_outcome(failure: ModemFailure) -> Outcome {
+    match failure {
+        ModemFailure::Cancelled | ModemFailure::RemoteFile => Outcome::AbortedByPeer,
+        ModemFailure::NoAnswer | ModemFailure::Silence => Outcome::Timeout,
+        ModemFailure::TooManyErrors | ModemFailure::CommandRefused | ModemFailure::FileTooLarge => {
+            Outcome::Protocol
+        }
+    }
+}
+
+/// Returns the end that has cancelled a transfer that failed.
+pub(super) fn failure_canceller(failure: ModemFailure, is_block_receiver: bool) -> CancelledBy {
+    match failure {
+        ModemFailure::Cancelled => CancelledBy::Remote,
+        _ => CancelledBy::Local { is_block_receiver },
+    }
 }

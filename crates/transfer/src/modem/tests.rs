@@ -216,3 +216,28 @@ fn a_file_that_cannot_be_read_is_reported_before_the_transfer() {
         ModemTransfer::start(command, &DownloadPolicy::default(), &mut cx.cx()).unwrap_err();
     assert!(error.starts_with("Cannot read /nonexistent: "), "{error}");
 }
+
+#[test]
+fn the_message_of_a_terminated_program_ends_a_download_and_is_displayed() {
+    let directories = Directories::new("terminated");
+    write(&directories.from, "a", &[0x80; 300_000]);
+    let mut cx = OwnedCx::default();
+    let policy = DownloadPolicy::new(directories.to.clone(), DOWNLOAD_LIMIT_BYTES);
+    let mut sender = send(ModemProtocol::Zmodem, vec![directories.from.join("a")], &mut cx);
+    let mut receiver = ModemTransfer::start_requested_download(&policy, &mut cx.cx());
+    for _ in 0..6 {
+        let sent = sender.take_output(&mut cx.cx());
+        receiver.receive(&mut sent.as_slice(), &mut cx.cx());
+        let replies = receiver.take_output(&mut cx.cx());
+        sender.receive(&mut replies.as_slice(), &mut cx.cx());
+    }
+    let message = b"sz: caught signal 15; exiting\r\nready:";
+    receiver.receive(&mut message.as_slice(), &mut cx.cx());
+    receiver.take_output(&mut cx.cx());
+    cx.now = receiver.deadline().unwrap();
+    receiver.timeout(&mut cx.cx());
+    assert!(receiver.is_over());
+    assert_eq!(receiver.take_rest(), message);
+    assert_eq!(receiver.take_output(&mut cx.cx()), b"", "the shell receives nothing");
+    assert_eq!(receiver.take_notices()[0], "Transfer cancelled by the remote program.");
+}

@@ -1,13 +1,16 @@
 //! Files that are sent.
 
+use super::discarding::CancelledBy;
 use super::engine::SenderEngine;
 use super::modem_command::ModemProtocol;
 use super::partial_file::crc_of;
-use super::report::{Report, failure_text};
+use super::report::{Report, failure_canceller, failure_outcome, failure_text};
 use crate::escaped;
+use crate::recorder::local_outcome;
 use net::Cx;
-use protocols::modem::{FileInfo, ModemFailure, SenderEvent};
+use protocols::modem::{FileInfo, SenderEvent};
 use protocols::zmodem::FILE_MAX_BYTES;
+use records::transfer::Outcome;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
@@ -23,6 +26,7 @@ const READ_MAX_LEN: usize = 1024;
 #[derive(Debug)]
 pub(super) struct Upload {
     pub(super) engine: SenderEngine,
+    protocol: ModemProtocol,
     files: VecDeque<LocalFile>,
     current: Option<LocalFile>,
     is_over: bool,
@@ -32,6 +36,7 @@ pub(super) struct Upload {
 #[derive(Debug)]
 struct LocalFile {
     info: FileInfo,
+    path: PathBuf,
     size: u64,
     file: File,
 }
@@ -53,7 +58,7 @@ impl LocalFile {
             size: Some(size),
             modified_unix_s: modified.map(|since| since.as_secs()),
         };
-        Ok(Self { info, size, file })
+        Ok(Self { info, path: path.to_owned(), size, file })
     }
 
     fn name(&self) -> String {
@@ -80,7 +85,7 @@ impl Upload {
         }
         let current = if protocol.is_xmodem() { files.pop_front() } else { None };
         let engine = SenderEngine::new(protocol, cx.now);
-        Ok(Self { engine, files, current, is_over: false })
+        Ok(Self { engine, protocol, files, current, is_over: false })
     }
 
     pub(super) const fn is_over(&self) -> bool {
@@ -106,23 +111,29 @@ impl Upload {
                     }
                 }
                 SenderEvent::Skipped => {
-                    if let Some(file) = self.current.take() {
-                        report.notice(format!("The remote host refused {}.", file.name()));
+                    let sentence = self
+                        .current
+                        .as_ref()
+                        .map(|file| format!("The remote host refused {}.", file.name()));
+                    if let Some(sentence) = sentence {
+                        self.record(Outcome::Refused, Some(&sentence), report, cx);
+                        report.fail(sentence);
                     }
                 }
                 SenderEvent::CrcRequested(len) => self.on_crc_request(len, report, cx),
                 SenderEvent::FileComplete => {
-                    if let Some(file) = self.current.take() {
-                        report.progress.set(file.size);
+                    if let Some(file) = &self.current {
+                        report.progress.set(file.size, cx.now);
                         let summary = report.summary(file.size, cx);
                         report.notice(format!("Sent {}: {summary}.", file.name()));
+                        self.record(Outcome::Complete, None, report, cx);
                     }
                 }
                 SenderEvent::Complete => self.is_over = true,
                 SenderEvent::Failed(failure) => {
-                    report.has_cancelled_peer = failure != ModemFailure::Cancelled;
-                    self.is_over = true;
-                    report.notice(failure_text(failure));
+                    let canceller = failure_canceller(failure, self.has_block_receiver());
+                    self.end(failure_text(failure), failure_outcome(failure), report, cx);
+                    report.cancelled_by = Some(canceller);
                 }
             }
         }
@@ -134,21 +145,46 @@ impl Upload {
             current.file.seek(SeekFrom::Start(0)).and_then(|_| crc_of(&mut current.file, len));
         match crc {
             Ok(crc) => self.engine.answer_crc(crc, cx),
-            Err(error) => self.on_local_error(&error, report),
+            Err(error) => self.on_local_error(&error, report, cx),
         }
     }
 
-    fn on_local_error(&mut self, error: &io::Error, report: &mut Report) {
+    fn on_local_error(&mut self, error: &io::Error, report: &mut Report, cx: &Cx<'_>) {
         let name = self.current.as_ref().map(LocalFile::name).unwrap_or_default();
-        self.cancel(format!("Upload cancelled: cannot read {name}: {error}."), report);
+        let sentence = format!("Upload cancelled: cannot read {name}: {error}.");
+        self.cancel(sentence, local_outcome(error), report, cx);
+    }
+
+    /// Returns whether the remote program receives blocks of XMODEM or YMODEM.
+    pub(super) const fn has_block_receiver(&self) -> bool {
+        !matches!(self.protocol, ModemProtocol::Zmodem)
     }
 
     /// Cancels the transfer at both ends.
-    pub(super) fn cancel(&mut self, sentence: String, report: &mut Report) {
+    pub(super) fn cancel(
+        &mut self,
+        sentence: String,
+        outcome: Outcome,
+        report: &mut Report,
+        cx: &Cx<'_>,
+    ) {
         self.engine.abort();
-        report.has_cancelled_peer = true;
+        let is_block_receiver = self.has_block_receiver();
+        report.cancelled_by = Some(CancelledBy::Local { is_block_receiver });
+        self.end(sentence, outcome, report, cx);
+    }
+
+    fn end(&mut self, sentence: String, outcome: Outcome, report: &mut Report, cx: &Cx<'_>) {
         self.is_over = true;
-        report.notice(sentence);
+        self.record(outcome, Some(&sentence), report, cx);
+        report.fail(sentence);
+    }
+
+    /// Records the current file, which has ended.
+    fn record(&mut self, outcome: Outcome, error: Option<&str>, report: &mut Report, cx: &Cx<'_>) {
+        let Some(file) = self.current.take() else { return };
+        let path = file.path.into_os_string().into_encoded_bytes();
+        report.record(&file.info, path, (outcome, error), cx.now);
     }
 
     /// Passes data to the engine until it needs none, or until `out` has `max_len` bytes.
@@ -172,9 +208,9 @@ impl Upload {
             match current.file.read_at(buffer, request.position) {
                 Ok(count) => {
                     self.engine.put_data(buffer.get(..count).unwrap_or_default(), cx);
-                    report.progress.set(request.position + count as u64);
+                    report.progress.set(request.position + count as u64, cx.now);
                 }
-                Err(error) => self.on_local_error(&error, report),
+                Err(error) => self.on_local_error(&error, report, cx),
             }
             self.engine.transmit(out, cx);
         }

@@ -4,6 +4,7 @@ use super::{Expectation, Instruction, Piece, ScriptError, Template};
 use net::time::Duration;
 use regex::RegexBuilder;
 use std::collections::BTreeMap;
+use transfer::modem::ModemProtocol;
 
 /// Maximum timeout: one day.
 const TIMEOUT_MAX_S: f64 = 86_400.0;
@@ -71,7 +72,12 @@ impl Compiler {
             tokens.token().ok_or("a statement starts with a keyword such as send or expect")?;
         let instruction = match statement {
             "send" if tokens.accept("break") => Instruction::Break,
-            "send" => Instruction::Send(self.text(&mut tokens)?),
+            "send" if !tokens.accept("file") => Instruction::Send(self.text(&mut tokens)?),
+            "send" => self.transfer(true, true, &mut tokens)?,
+            "receive" => {
+                let has_name = tokens.accept("file");
+                self.transfer(false, has_name, &mut tokens)?
+            }
             "say" => Instruction::Say(self.text(&mut tokens)?),
             "expect" => {
                 let expectation = expectation(&mut tokens)?;
@@ -106,8 +112,8 @@ impl Compiler {
             "exit" => Instruction::Exit(code(&mut tokens)?),
             other => {
                 return Err(format!(
-                    "unknown statement '{}': use send, expect, if, else, end, timeout, on failure, \
-                     set, say, interact and exit",
+                    "unknown statement '{}': use send, receive, expect, if, else, end, timeout, on \
+                     failure, set, say, interact and exit",
                     other.escape_debug()
                 ));
             }
@@ -115,6 +121,24 @@ impl Compiler {
         tokens.end()?;
         self.instructions.push((number, instruction));
         Ok(())
+    }
+
+    fn transfer(
+        &self,
+        is_sending: bool,
+        has_file: bool,
+        tokens: &mut Tokens<'_>,
+    ) -> Result<Instruction, String> {
+        let file = if has_file { Some(self.text(tokens)?) } else { None };
+        let mut protocol = ModemProtocol::Zmodem;
+        if tokens.accept("by") {
+            let named = tokens.token().and_then(ModemProtocol::from_name);
+            protocol = named.ok_or("use by zmodem, ymodem, xmodem or xmodem-1k")?;
+        }
+        if !is_sending && protocol.is_xmodem() != has_file {
+            return Err("use receive file \"name\" by xmodem, or receive [by ymodem]".to_owned());
+        }
+        Ok(Instruction::Transfer { is_sending, file, protocol })
     }
 
     fn close(&mut self, number: usize, is_else: bool) -> Result<(), String> {

@@ -7,6 +7,9 @@
 //! ```text
 //! send "text"                     send it; escapes: \r \n \t \e \" \\ \$ \xHH, ${NAME}
 //! send break                      send a BREAK
+//! send file "path" [by ymodem]    send a file, by ZMODEM if no protocol is given
+//! receive [by ymodem]             wait for files that the remote host sends, or receive them
+//! receive file "name" by xmodem   receive a file under this name
 //! expect /pattern/ [timeout S]    wait for a match; sets ${0}, ${1} ... to its groups
 //! expect end [timeout S]          wait until the remote host closes the connection
 //! if /pattern/ [timeout S]        like expect, but without a match continue after else
@@ -36,12 +39,18 @@ pub(super) use runner::{Runner, ScriptAction};
 use net::time::Duration;
 use regex::Regex;
 use std::fmt;
+use transfer::modem::ModemProtocol;
 
 /// One instruction of a compiled script.
 #[derive(Clone, Debug)]
 enum Instruction {
     Send(Template),
     Break,
+    Transfer {
+        is_sending: bool,
+        file: Option<Template>,
+        protocol: ModemProtocol,
+    },
     Expect {
         expectation: Expectation,
         timeout: Option<Duration>,

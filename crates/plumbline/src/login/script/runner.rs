@@ -4,6 +4,8 @@ use super::match_buffer::MatchBuffer;
 use super::{Expectation, Instruction, Piece, Script, Template};
 use net::time::{Duration, Instant};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use transfer::modem::{ModemCommand, ModemProtocol};
 
 /// Default timeout of an `expect`.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -21,6 +23,8 @@ pub(in crate::login) enum ScriptAction {
     Send(Vec<u8>),
     /// Send a BREAK.
     Break,
+    /// Transfer files; [`Runner::transfer_ended`] reports the end.
+    Transfer(ModemCommand),
     /// Print this line on stderr.
     Say(String),
     /// Hand the session over to the keyboard.
@@ -41,6 +45,10 @@ pub(in crate::login) struct Runner {
     failure_status: u8,
     /// Deadline of the current `expect` or `if`.
     deadline: Option<Instant>,
+    /// Whether the script waits for the end of a file transfer.
+    awaits_transfer: bool,
+    /// Reason why a file transfer failed.
+    transfer_failure: Option<String>,
     is_done: bool,
 }
 
@@ -59,6 +67,8 @@ impl Runner {
             timeout: DEFAULT_TIMEOUT,
             failure_status: DEFAULT_FAILURE_STATUS,
             deadline: None,
+            awaits_transfer: false,
+            transfer_failure: None,
             is_done: false,
         }
     }
@@ -73,6 +83,24 @@ impl Runner {
         self.has_ended = true;
     }
 
+    /// Records the start of a file transfer.
+    pub(in crate::login) fn transfer_began(&mut self) {
+        if self.awaits_transfer {
+            self.deadline = None;
+        }
+    }
+
+    /// Records the end of a file transfer, and its failure, if any.
+    /// Returns whether the script has waited for it.
+    pub(in crate::login) fn transfer_ended(&mut self, failure: Option<String>) -> bool {
+        let is_awaited = std::mem::take(&mut self.awaits_transfer);
+        if is_awaited {
+            self.deadline = None;
+            self.transfer_failure = failure;
+        }
+        is_awaited
+    }
+
     /// Returns the time at which the script must run even without new output.
     pub(in crate::login) fn deadline(&self) -> Option<Instant> {
         self.deadline
@@ -80,7 +108,10 @@ impl Runner {
 
     /// Returns the next action, or `None` while the script waits.
     pub(in crate::login) fn next_action(&mut self, now: Instant) -> Option<ScriptAction> {
-        while !self.is_done {
+        if let Some(exit) = self.check_transfer(now) {
+            return Some(exit);
+        }
+        while !self.is_done && (!self.awaits_transfer || self.has_ended) {
             let Some((line, instruction)) = self.script.instructions.get(self.next_index).cloned()
             else {
                 self.is_done = true;
@@ -114,6 +145,9 @@ impl Runner {
                 }
                 Instruction::Send(text) => Some(ScriptAction::Send(self.expand(&text))),
                 Instruction::Break => Some(ScriptAction::Break),
+                Instruction::Transfer { is_sending, file, protocol } => {
+                    Some(self.transfer(is_sending, file.as_ref(), protocol, now))
+                }
                 Instruction::Say(text) => {
                     let text = self.expand(&text);
                     Some(ScriptAction::Say(String::from_utf8_lossy(&text).into_owned()))
@@ -141,6 +175,33 @@ impl Runner {
             }
         }
         None
+    }
+
+    /// Returns the exit of the script if the awaited file transfer has failed or has not begun.
+    fn check_transfer(&mut self, now: Instant) -> Option<ScriptAction> {
+        if self.awaits_transfer && self.deadline.is_some_and(|deadline| deadline <= now) {
+            self.transfer_ended(Some("no file transfer has begun in time".to_owned()));
+        }
+        let why = format!("{}: {}", self.name, self.transfer_failure.take()?);
+        self.is_done = true;
+        Some(ScriptAction::Exit(self.failure_status, Some(why)))
+    }
+
+    /// Starts a file transfer, whose end the script awaits.
+    fn transfer(
+        &mut self,
+        is_sending: bool,
+        file: Option<&Template>,
+        protocol: ModemProtocol,
+        now: Instant,
+    ) -> ScriptAction {
+        self.awaits_transfer = true;
+        self.deadline = Some(now + self.timeout);
+        let file = file.map(|file| String::from_utf8_lossy(&self.expand(file)).into_owned());
+        ScriptAction::Transfer(match is_sending {
+            true => ModemCommand::Send(protocol, file.into_iter().map(PathBuf::from).collect()),
+            false => ModemCommand::Receive(protocol, file),
+        })
     }
 
     /// Returns `true` if the awaited event has occurred, `false` if it timed out or the connection
@@ -196,8 +257,10 @@ impl Runner {
     /// Returns the first capture group that the instruction uses and the last pattern does not
     /// define.
     fn missing_group(&self, instruction: &Instruction) -> Option<String> {
-        let (Instruction::Send(text) | Instruction::Say(text) | Instruction::Set(_, text)) =
-            instruction
+        let (Instruction::Send(text)
+        | Instruction::Say(text)
+        | Instruction::Set(_, text)
+        | Instruction::Transfer { file: Some(text), .. }) = instruction
         else {
             return None;
         };

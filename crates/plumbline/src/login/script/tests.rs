@@ -3,6 +3,7 @@
 use super::*;
 use net::time::Instant;
 use proptest::prelude::*;
+use transfer::modem::ModemCommand;
 
 fn runner(text: &str) -> Runner {
     let environment = [("SECRET".to_owned(), "s3$t".to_owned())].into();
@@ -193,5 +194,46 @@ proptest! {
             }
             prop_assert!(false, "it does not end");
         }
+    }
+}
+
+#[test]
+fn a_script_waits_for_the_end_of_a_file_transfer() {
+    let text = "timeout 3\nsend file \"${SECRET}\" by ymodem\nreceive file \"a\" by xmodem\nexit 2";
+    let mut runner = runner(text);
+    let send = ModemCommand::Send(ModemProtocol::Ymodem, vec!["s3$t".into()]);
+    assert_eq!(runner.next_action(at(0)), Some(ScriptAction::Transfer(send)));
+    assert_eq!(runner.deadline(), Some(at(3000)));
+    runner.transfer_began();
+    assert_eq!((runner.deadline(), runner.next_action(at(9000))), (None, None));
+    assert!(runner.transfer_ended(None));
+    let receive = ModemCommand::Receive(ModemProtocol::Xmodem, Some("a".to_owned()));
+    assert_eq!(runner.next_action(at(9000)), Some(ScriptAction::Transfer(receive)));
+    assert!(runner.transfer_ended(Some("Transfer failed.".to_owned())));
+    let why = Some("the script: Transfer failed.".to_owned());
+    assert_eq!(runner.next_action(at(9000)), Some(ScriptAction::Exit(5, why)));
+    assert!(!runner.transfer_ended(None));
+}
+
+#[test]
+fn a_file_transfer_that_does_not_begin_ends_the_script() {
+    let mut runner = runner("timeout 3\nreceive");
+    let receive = ModemCommand::Receive(ModemProtocol::Zmodem, None);
+    assert_eq!(runner.next_action(at(0)), Some(ScriptAction::Transfer(receive)));
+    assert_eq!(runner.next_action(at(2999)), None);
+    let why = Some("the script: no file transfer has begun in time".to_owned());
+    assert_eq!(runner.next_action(at(3000)), Some(ScriptAction::Exit(5, why)));
+}
+
+#[test]
+fn an_invalid_file_transfer_is_rejected() {
+    for text in [
+        "send file",
+        "send file \"a\" by kermit",
+        "receive by xmodem",
+        "receive file \"a\"",
+        "receive \"a\"",
+    ] {
+        assert!(compile_error(text).starts_with("line 1: "), "{text}");
     }
 }

@@ -5,7 +5,7 @@
 //! return without a line feed moves to the start of the line; the characters of the line remain
 //! until they are overwritten.
 
-use records::calendar::Moment;
+use crate::calendar::Moment;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -16,25 +16,22 @@ use std::time::SystemTime;
 const LINE_MAX: usize = 16 * 1024;
 
 /// An open log file.
-pub(super) struct Log {
+pub struct SessionLog {
     file: File,
     parser: vte::Parser,
     line: LogLine,
 }
 
-impl Log {
-    /// Opens a log for appending. A new file is readable by its owner only.
+impl SessionLog {
+    /// Opens a log for appending. A new file is readable by its owner only. With a clock, each line
+    /// starts with the time.
     ///
     /// # Errors
     ///
     /// Returns the error of the file system.
-    pub(super) fn open(path: &Path, has_times: bool) -> io::Result<Self> {
+    pub fn open(path: &Path, clock: Option<fn() -> SystemTime>) -> io::Result<Self> {
         let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
-        Ok(Self {
-            file,
-            parser: vte::Parser::new(),
-            line: LogLine { has_times, ..LogLine::default() },
-        })
+        Ok(Self { file, parser: vte::Parser::new(), line: LogLine { clock, ..LogLine::default() } })
     }
 
     /// Appends output of the remote host.
@@ -42,10 +39,20 @@ impl Log {
     /// # Errors
     ///
     /// Returns the error of the file system.
-    pub(super) fn put(&mut self, text: &[u8]) -> io::Result<()> {
+    pub fn put(&mut self, text: &[u8]) -> io::Result<()> {
         self.parser.advance(&mut self.line, text);
         let complete = std::mem::take(&mut self.line.complete);
         if complete.is_empty() { Ok(()) } else { self.file.write_all(complete.as_bytes()) }
+    }
+
+    /// Appends a note of plumb on a line of its own, in brackets.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the file system.
+    pub fn note(&mut self, sentence: &str) -> io::Result<()> {
+        self.finish()?;
+        self.put(format!("[{sentence}]\n").as_bytes())
     }
 
     /// Writes an incomplete last line.
@@ -53,14 +60,14 @@ impl Log {
     /// # Errors
     ///
     /// Returns the error of the file system.
-    pub(super) fn finish(&mut self) -> io::Result<()> {
+    pub fn finish(&mut self) -> io::Result<()> {
         if self.line.characters.is_empty() { Ok(()) } else { self.put(b"\n") }
     }
 }
 
 #[derive(Default)]
 struct LogLine {
-    has_times: bool,
+    clock: Option<fn() -> SystemTime>,
     characters: Vec<char>,
     /// Position of the next character.
     position: usize,
@@ -70,8 +77,8 @@ struct LogLine {
 
 impl LogLine {
     fn end(&mut self) {
-        if self.has_times {
-            self.complete.push_str(&Moment::from(SystemTime::now()).rfc_3339());
+        if let Some(clock) = self.clock {
+            self.complete.push_str(&Moment::from(clock()).rfc_3339());
             self.complete.push(' ');
         }
         self.complete.extend(self.characters.drain(..));

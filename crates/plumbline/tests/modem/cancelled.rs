@@ -1,0 +1,68 @@
+//! Uploads that the user cancels or completes on a bulletin board.
+
+use super::*;
+
+/// Creates a file that contains no text, and is not transferred before it is cancelled.
+fn write_random_file(directory: &Path) {
+    let mut content: Vec<u8> = content().iter().map(|byte| byte | 0x80).collect();
+    for _ in 0..6 {
+        content.extend_from_within(..);
+    }
+    fs::write(directory.join("huge"), content).unwrap();
+}
+
+/// Cancels an upload to `program`, and checks that the remote shell continues without its remains.
+fn cancel_upload(program: &str, prompt: &str, send: &str) {
+    let directories = Directories::new();
+    write_random_file(&directories.local);
+    let shell = RemoteShell::over_tcp(Fault::None);
+    let mut user = directories.log_in_to(&shell, &["--char", "--encoding", "cp437"]);
+    user.type_keys(&format!("{program}; echo end-''of-it\r"));
+    user.wait_for_text(prompt);
+    user.type_keys(&format!("{send} {}/huge\r", directories.local.display()));
+    user.wait_for_text("kB ");
+    user.type_keys("\x03");
+    user.wait_for_text("Upload cancelled.");
+    user.wait_for_text("end-of-it");
+    assert_shell_works(&mut user);
+    // The cancel characters, and the line end of a header.
+    let screen = user.screen();
+    assert!(!screen.contains(['\u{2191}', '\u{e8}', '\u{25d8}']), "{screen}");
+    close(&mut user);
+}
+
+#[test]
+#[ignore = "needs lrzsz"]
+fn a_cancelled_upload_by_zmodem_leaves_no_characters_on_a_bulletin_board() {
+    cancel_upload("rz", "The remote host waits for files", "send");
+}
+
+#[test]
+#[ignore = "needs lrzsz"]
+fn a_cancelled_upload_by_ymodem_ends_the_remote_program() {
+    cancel_upload("rb", "rb waiting to receive", "\x1dsend --protocol ymodem");
+}
+
+#[test]
+#[ignore = "needs lrzsz"]
+fn a_cancelled_upload_by_xmodem_ends_the_remote_program() {
+    let send = "\x1dsend --protocol xmodem-1k";
+    cancel_upload("rx name", "rx: ready to receive name", send);
+}
+
+#[test]
+#[ignore = "needs lrzsz"]
+fn a_complete_upload_by_zmodem_leaves_no_characters_on_a_bulletin_board() {
+    let directories = Directories::new();
+    Directories::write_files(&directories.local);
+    let shell = RemoteShell::over_serial_line();
+    let mut user = directories.log_in_to(&shell, &["--encoding", "cp437"]);
+    user.type_keys("rz; echo end-''of-it\r");
+    user.wait_for_text("The remote host waits for files");
+    user.type_keys(&format!("send {}/*.bin\r", directories.local.display()));
+    user.wait_for_text("Sent large.bin: 1,000,000 bytes");
+    user.wait_for_text("end-of-it");
+    assert_shell_works(&mut user);
+    assert!(!user.screen().contains('\u{e8}'), "{}", user.screen());
+    close(&mut user);
+}
