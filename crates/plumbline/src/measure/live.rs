@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use measure::Interrupter;
-use ratatui::crossterm::event::{self, Event};
+use ratatui::crossterm::event::Event;
 use ratatui::style::{Color, Style as TerminalStyle};
 use ratatui::text::{Line, Span};
 use records::measures::Attempt;
@@ -55,8 +55,7 @@ impl LiveDisplay {
                     let lines = lines.into_iter().map(|line| terminal_line(line, style.color));
                     frame.render_widget(ratatui::text::Text::from_iter(lines), area);
                 })?;
-                if event::poll(POLL_INTERVAL)?
-                    && let Event::Key(key) = event::read()?
+                if let Some(Event::Key(key)) = crate::meters::next_event(POLL_INTERVAL)?
                     && crate::meters::is_quit_key(key)
                     && !interrupter.interrupt()
                 {

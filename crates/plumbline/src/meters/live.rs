@@ -1,8 +1,10 @@
 //! Periodically updated display of the meters on a terminal.
 
 use super::meter_table::{EarlierReading, columns, per_second, process_lines, total_lines};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use carrier::meters::{MeterReport, Primitive};
+use os::clock::Monotonic;
+use os::readiness::{self, PollFd, PollFlags};
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::{Alignment, Constraint, Layout};
@@ -11,11 +13,15 @@ use ratatui::text::{Line, Text};
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
 use records::format::count;
 use report::table::wrap;
+use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Text of the last line.
 const KEY_HELP: &str = "q: quit";
+
+/// Maximum time until a change of the terminal size is noticed.
+const RESIZE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Displays the meters at `path` until the user quits or the process ends.
 ///
@@ -45,13 +51,37 @@ fn waits_for_quit(time: Duration) -> Result<bool> {
     let deadline = Instant::now() + time;
     loop {
         let remaining_time = deadline.saturating_duration_since(Instant::now());
-        if !event::poll(remaining_time)? {
-            return Ok(false);
+        match next_event(remaining_time)? {
+            Some(Event::Key(key)) if is_quit_key(key) => return Ok(true),
+            Some(Event::Resize(..)) | None => return Ok(false),
+            Some(_) => {}
         }
-        match event::read()? {
-            Event::Key(key) if is_quit_key(key) => return Ok(true),
-            Event::Resize(..) => return Ok(false),
-            _ => {}
+    }
+}
+
+/// Returns the next event of the terminal, or `None` after `time`.
+///
+/// # Errors
+///
+/// Returns an error if the terminal has hung up. crossterm would read it again and again.
+pub(crate) fn next_event(time: Duration) -> Result<Option<Event>> {
+    let deadline = Instant::now() + time;
+    loop {
+        let remaining_time = deadline.saturating_duration_since(Instant::now());
+        let clock = Monotonic::start();
+        let until = clock.now() + remaining_time.min(RESIZE_INTERVAL);
+        let stdin = io::stdin();
+        let mut terminal = [PollFd::new(&stdin, PollFlags::IN)];
+        readiness::wait(&mut terminal, &clock, Some(until))?;
+        let [terminal] = terminal;
+        if terminal.revents().intersects(PollFlags::HUP | PollFlags::ERR) {
+            bail!("the terminal has hung up");
+        }
+        if event::poll(Duration::ZERO)? {
+            return Ok(Some(event::read()?));
+        }
+        if remaining_time.is_zero() {
+            return Ok(None);
         }
     }
 }

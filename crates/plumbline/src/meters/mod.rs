@@ -3,7 +3,7 @@
 mod live;
 mod meter_table;
 
-pub(crate) use live::is_quit_key;
+pub(crate) use live::{is_quit_key, next_event};
 
 use crate::exit::{self, Failure};
 use crate::heading;
