@@ -12,6 +12,7 @@ mod host;
 pub mod medium;
 mod side;
 pub mod soak;
+pub mod star;
 pub mod transmission_line;
 mod world;
 

@@ -26,10 +26,8 @@ const FLOWS: u64 = 1024;
 /// Parameters of the fair queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FairParameters {
-    /// Bytes that a sharer sends per round: one maximum packet.
-    pub(super) sharer_quantum: usize,
-    /// Bytes that a flow sends per round.
-    pub(super) flow_quantum: usize,
+    /// Bytes that a sharer, or a flow of a sharer, sends per round.
+    pub(super) quantum: usize,
     /// Backlog of a flow that is never signalled: one maximum packet.
     pub(super) short_bytes: usize,
     /// Times of CoDel.
@@ -110,11 +108,11 @@ impl FairQueue {
         let number = self.flow_of(packet.data());
         let sharer = self.sharers.entry(sharer_id).or_insert_with(|| {
             self.rounds.add(sharer_id);
-            Sharer { deficit: signed(self.parameters.sharer_quantum), ..Sharer::default() }
+            Sharer { deficit: signed(self.parameters.quantum), ..Sharer::default() }
         });
         let flow = sharer.flows.entry(number).or_insert_with(|| {
             sharer.rounds.add(number);
-            FlowQueue { deficit: signed(self.parameters.flow_quantum), ..FlowQueue::default() }
+            FlowQueue { deficit: signed(self.parameters.quantum), ..FlowQueue::default() }
         });
         sharer.bytes += packet.len();
         flow.bytes += packet.len();
@@ -130,7 +128,7 @@ impl FairQueue {
                 continue;
             };
             if sharer.deficit <= 0 {
-                sharer.deficit += signed(self.parameters.sharer_quantum);
+                sharer.deficit += signed(self.parameters.quantum);
                 self.rounds.end_turn();
                 continue;
             }
@@ -192,7 +190,7 @@ impl Sharer {
                 continue;
             };
             if flow.deficit <= 0 {
-                flow.deficit += signed(parameters.flow_quantum);
+                flow.deficit += signed(parameters.quantum);
                 self.rounds.end_turn();
                 continue;
             }

@@ -40,9 +40,10 @@ use net::time::Duration;
 use of_1982::{FewBuffers, Rejected};
 use queued::Queued;
 
-/// Bytes per round of a flow on an output with a known rate (RFC 8290 §5.2.4: 300 bytes prefer
-/// small packets on slow lines).
-const SLOW_QUANTUM: usize = 300;
+/// Bytes per round on a slow output, not more than the shortest packets. A queue therefore sends at
+/// most one packet per round, however short its packets are. RFC 8290 §5.2.4 suggests 300 bytes,
+/// but three packets of 100 bytes take a third of a second at 9,600 bit/s.
+const SLOW_QUANTUM: usize = 40;
 /// Rate below which an output is slow, in bit/s.
 const SLOW_BPS: u64 = 10_000_000;
 /// Default limit of a queue in packets.
@@ -100,10 +101,8 @@ impl QueueSettings {
         let mtu_bits = self.mtu as u128 * 8 * 1_000_000_000;
         let rate_bps = mtu_bits.checked_div(self.packet_time.as_nanos());
         let is_slow = rate_bps.is_some_and(|rate_bps| rate_bps < u128::from(SLOW_BPS));
-        let quantum = self.mtu.max(1);
         FairParameters {
-            sharer_quantum: quantum,
-            flow_quantum: if is_slow { quantum.min(SLOW_QUANTUM) } else { quantum },
+            quantum: if is_slow { SLOW_QUANTUM } else { self.mtu.max(1) },
             short_bytes: self.mtu,
             times: self.codel_times(),
             marks: self.marks_ecn,

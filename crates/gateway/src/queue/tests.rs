@@ -137,6 +137,26 @@ fn a_packet_of_a_sparse_flow_waits_at_most_one_packet_of_each_active_guest() {
 }
 
 #[test]
+fn on_a_slow_line_a_packet_waits_for_one_packet_of_each_guest_and_flow_however_short() {
+    let mut fixture = Fixture::new(QueueSettings::fair(MTU, Duration::from_millis(500)));
+    for number in 0..40 {
+        for (guest, flow) in [(1, 7), (2, 7), (3, 7), (3, 8)] {
+            fixture.enqueue(guest, flow, number, 122);
+        }
+    }
+    (0..20).for_each(|_| assert!(fixture.dequeue().is_some()));
+    for number in 0..3 {
+        fixture.enqueue(3, 99, number, 41);
+        let before: Vec<_> = std::iter::from_fn(|| fixture.dequeue())
+            .take_while(|(_, port, ..)| *port != 99)
+            .map(|(guest, ..)| guest)
+            .collect();
+        let of = |guest| before.iter().filter(|other| **other == guest).count();
+        assert!(of(1) <= 1 && of(2) <= 1 && of(3) <= 2, "{before:?}");
+    }
+}
+
+#[test]
 fn a_guest_that_floods_the_queue_loses_only_its_own_packets() {
     let mut fixture =
         Fixture::new(QueueSettings { packets_max: 20, ..QueueSettings::fair(MTU, PACKET_TIME) });

@@ -217,7 +217,7 @@ impl Line {
         };
         let state = QueueState {
             bytes_per_second: rate_bps / BITS_PER_BYTE,
-            target: self.queue.settings().codel_times().target,
+            codel_times: self.queue.settings().codel_times(),
             active_flows: self.queue.active_flows(),
             packets_max,
         };

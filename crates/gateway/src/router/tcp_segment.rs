@@ -30,6 +30,8 @@ pub(super) struct TcpSegment {
     pub(super) is_syn: bool,
     /// Whether RST is set.
     pub(super) is_reset: bool,
+    /// The sequence number after the segment.
+    pub(super) end: u32,
     /// The acknowledgment number, if ACK is set.
     pub(super) acknowledged: Option<u32>,
     /// The window field, without its scale.
@@ -75,12 +77,15 @@ impl TcpSegment {
     ) -> Option<Self> {
         let segment = datagram.get(header_at..)?;
         let fixed: &[u8; HEADER_LEN] = segment.first_chunk()?;
-        let [s0, s1, d0, d1, _, _, _, _, a0, a1, a2, a3, offset, flags, w0, w1, ..] = *fixed;
+        let [s0, s1, d0, d1, q0, q1, q2, q3, a0, a1, a2, a3, offset, flags, w0, w1, ..] = *fixed;
         let header_len = usize::from(offset >> 4) * 4;
         let options = segment.get(HEADER_LEN..header_len)?;
         let (window_shift, has_digest) = read_options(options);
         let data_len = segment.len() - header_len + usize::from(flags & FIN != 0);
+        let sequence = u32::from_be_bytes([q0, q1, q2, q3]);
+        let sequence_len = u32::try_from(data_len).unwrap_or(0) + u32::from(flags & SYN != 0);
         Some(Self {
+            end: sequence.wrapping_add(sequence_len),
             source: SocketAddr::new(source, u16::from_be_bytes([s0, s1])),
             destination: SocketAddr::new(destination, u16::from_be_bytes([d0, d1])),
             is_syn: flags & SYN != 0,

@@ -7,11 +7,13 @@
 //! packet concentrator?" Here the router, which knows its queue, lowers the window in the segments
 //! that pass from the slow host to the fast one. Neither host is changed.
 //!
-//! The limit is the data that the line sends during the target of CoDel plus the round-trip time to
-//! the fast host, divided by the number of flows of the line, and at least two packets. With less
-//! than two packets the slow host would delay its acknowledgments. Since the queue counts packets
-//! and headers, the limit is converted to data by the fraction of data in the packets of the
-//! connection: with one byte per packet, the limit is one 41st.
+//! The limit is the data that the line sends during a time that CoDel permits, plus the round-trip
+//! time to the fast host, divided by the number of flows of the line. It is at least two packets:
+//! with less, the slow host would delay its acknowledgments. The time is the target of CoDel. A
+//! connection that has not filled its queue for longer than the target may use the interval of
+//! CoDel, so that a short answer, such as a screenful, waits for no acknowledgment. Since the queue
+//! counts packets and headers, the limit is converted to data by the fraction of data in the packets
+//! of the connection: with one byte per packet, the limit is one 41st.
 //!
 //! A window is never raised. The right edge that was once passed on is never withdrawn: RFC 9293
 //! §3.8.6 says that a receiver SHOULD NOT shrink the window, and that a sender MUST be robust
@@ -25,6 +27,7 @@
 //! digest covers the window.
 
 use super::tcp_segment::TcpSegment;
+use crate::queue::CodelTimes;
 use net::time::{Duration, Instant};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -45,8 +48,8 @@ const ROUND_TRIP_MAX: Duration = Duration::from_secs(3);
 pub(super) struct QueueState {
     /// Rate of the line in bytes per second.
     pub(super) bytes_per_second: u64,
-    /// Acceptable queue delay.
-    pub(super) target: Duration,
+    /// Queue delay that is acceptable, and the time for which it may be exceeded.
+    pub(super) codel_times: CodelTimes,
     /// Number of flows with queued packets.
     pub(super) active_flows: usize,
     /// Maximum number of packets in the queue.
@@ -86,6 +89,10 @@ struct Connection {
     fast: SynOption,
     /// Highest sequence number up to which the fast host may send.
     right_edge: Option<u32>,
+    /// Highest sequence number after a segment of the fast host.
+    sent_edge: Option<u32>,
+    /// Time since which more data was in flight than the line sends during the target of CoDel.
+    busy_since: Option<Instant>,
     recent: RecentPackets,
     /// Time at which the last handshake segment was passed to the fast host, until it answers.
     asked_at: Option<Instant>,
@@ -119,6 +126,10 @@ impl WindowLimit {
             let round_trip = now.since(asked_at);
             connection.round_trip = round_trip.min(ROUND_TRIP_MAX);
         }
+        let is_further = connection.sent_edge.is_none_or(|edge| distance(edge, segment.end) > 0);
+        if is_further {
+            connection.sent_edge = Some(segment.end);
+        }
         connection.recent.add(segment);
     }
 
@@ -140,7 +151,7 @@ impl WindowLimit {
             connection.slow = connection.slow.after(segment);
             connection.asked_at = Some(now);
         }
-        connection.lower(segment, queue)
+        connection.lower(segment, queue, now)
     }
 
     /// Returns the connection. A SYN creates it.
@@ -216,7 +227,7 @@ impl Connection {
         }
     }
 
-    fn lower(&mut self, segment: &TcpSegment, queue: QueueState) -> Option<u16> {
+    fn lower(&mut self, segment: &TcpSegment, queue: QueueState, now: Instant) -> Option<u16> {
         let shift = self.shift(segment)?;
         let window = u64::from(segment.window) << shift;
         // A SYN without ACK opens the window from the first sequence number of the fast host, which
@@ -225,7 +236,7 @@ impl Connection {
             (Some(acknowledged), Some(edge)) => distance(acknowledged, edge),
             _ => 0,
         };
-        let limit = self.limit(queue).max(promised);
+        let limit = self.limit(segment, queue, now).max(promised);
         let field = if window <= limit {
             segment.window
         } else {
@@ -242,17 +253,32 @@ impl Connection {
     }
 
     /// Returns the data that the fast host may have in flight, in bytes.
-    fn limit(&self, queue: QueueState) -> u64 {
-        let flows = queue.active_flows.max(1) as u64;
-        let time = queue.target + self.round_trip;
-        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let line_bytes = u128::from(queue.bytes_per_second) * u128::from(nanos) / 1_000_000_000;
-        let line_bytes = u64::try_from(line_bytes).unwrap_or(u64::MAX) / flows;
-        let by_time = self.recent.data_in_bytes(line_bytes);
+    fn limit(&mut self, segment: &TcpSegment, queue: QueueState, now: Instant) -> u64 {
+        let CodelTimes { target, interval } = queue.codel_times;
+        let lasting = self.data_of_line(target, queue);
+        let in_flight = match (segment.acknowledged, self.sent_edge) {
+            (Some(acknowledged), Some(edge)) => distance(acknowledged, edge),
+            _ => 0,
+        };
+        if in_flight < lasting {
+            self.busy_since = None;
+        }
+        let busy_since = *self.busy_since.get_or_insert(now);
+        let is_short_answer = in_flight < lasting || now.since(busy_since) <= target;
+        let by_time = if is_short_answer { self.data_of_line(interval, queue) } else { lasting };
         let packets = (queue.packets_max / queue.active_flows.max(1)).max(PACKETS_MIN);
         let by_packets = self.recent.data_in_packets(packets).unwrap_or(u64::MAX);
         let minimum = (PACKETS_MIN * self.recent.longest_data.max(1)) as u64;
         by_time.min(by_packets).max(minimum)
+    }
+
+    /// Returns the data of this connection that the line sends during a queue delay and the round
+    /// trip to the fast host.
+    fn data_of_line(&self, delay: Duration, queue: QueueState) -> u64 {
+        let time = delay + self.round_trip;
+        let bytes = u128::from(queue.bytes_per_second) * time.as_nanos() / 1_000_000_000;
+        let flows = queue.active_flows.max(1) as u64;
+        self.recent.data_in_bytes(u64::try_from(bytes).unwrap_or(u64::MAX) / flows)
     }
 }
 

@@ -11,7 +11,10 @@ mod costs;
 mod experiments;
 mod foreign;
 mod overrun;
+mod routed_experiments;
+mod routed_network;
 mod scenario;
+mod sessions;
 mod tables;
 #[cfg(test)]
 mod truth_tests;
@@ -19,6 +22,6 @@ mod workload;
 
 pub use code_size::code_size_table;
 pub use experiments::{Content, Screenful, Transfer, echo, packet_transfer, screenful};
-pub use scenario::{Buffers, ForeignHost, Interrupt, Prices, Scenario, Timer, Trials};
+pub use scenario::{Buffers, ForeignHost, Interrupt, Prices, RouterTests, Scenario, Timer, Trials};
 pub use tables::data_table;
 pub(crate) use tables::{Results, results};

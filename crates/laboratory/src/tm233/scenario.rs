@@ -33,6 +33,8 @@ pub struct Scenario {
     pub interrupt: Interrupt,
     /// The packet concentrator.
     pub concentrator: Buffers,
+    /// The tests of the router, the concentrator for several computers.
+    pub router: RouterTests,
     /// Numbers of trials for figures 6-2 and 6-3.
     pub clumps: Trials,
     /// Whether a foreign host increases its retransmission timeout when its timer expires
@@ -85,6 +87,20 @@ pub struct Buffers {
     /// Probability that a packet within `burst_ms` of the previous one is dropped, in parts per
     /// million.
     pub burst_loss_ppm: u32,
+}
+
+/// Tests of the router of `crates/gateway`, which replaces the concentrator.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RouterTests {
+    /// Line rates, in bits per second.
+    pub lines_bps: Vec<u64>,
+    /// Number of echoes per test.
+    pub keys: usize,
+    /// Duration of the long transfer, in seconds.
+    pub transfer_s: u64,
+    /// Round-trip time between the router and the host of the long transfer, in microseconds.
+    pub path_us: u64,
 }
 
 /// Change of the retransmission timeout when the timer expires repeatedly.
@@ -162,6 +178,7 @@ impl Scenario {
         within("buffers", self.concentrator.buffers, 1..=100_000)?;
         within("burst_ms", self.concentrator.burst_ms, 0..=60_000)?;
         within("burst_loss_ppm", self.concentrator.burst_loss_ppm, 0..=MILLION)?;
+        self.router.check()?;
         within("trials", self.clumps.trials, 1..=100_000)?;
         within("clumps.keys", self.clumps.keys, 1..=100_000)?;
         within("the number of hosts", self.hosts.len(), 1..=LIST_MAX)?;
@@ -213,6 +230,15 @@ impl Interrupt {
         within("data_bytes", self.data_bytes, 1..=500)?;
         within("long_ppm", self.long_ppm, 0..=MILLION)?;
         within("long_mean_us", self.long_mean_us, 0..=1_000_000)
+    }
+}
+
+impl RouterTests {
+    fn check(&self) -> Result<(), OutOfRange> {
+        each_within("router.lines_bps", &self.lines_bps, &LINE_BPS)?;
+        within("router.keys", self.keys, 1..=100_000)?;
+        within("router.transfer_s", self.transfer_s, 10..=100_000)?;
+        within("path_us", self.path_us, 0..=10_000_000)
     }
 }
 

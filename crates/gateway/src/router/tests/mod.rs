@@ -3,6 +3,7 @@
 mod forwarding;
 mod links;
 mod robustness;
+mod soak;
 mod windows;
 
 use super::*;

@@ -11,8 +11,11 @@ const SLOW: u8 = 2;
 const FAST: u8 = 200;
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
-/// At 9,600 bit/s the target of CoDel is 1.5 times the time of 708 bytes: 1,062 bytes.
-const LIMIT: u32 = 1_062;
+/// At 9,600 bit/s the target of CoDel is 1.5 times the time of 708 bytes, and the interval is twice
+/// the target: 2,124 bytes.
+const LIMIT: u32 = 2_124;
+/// The limit of a connection that was busy for longer than the target.
+const LASTING_LIMIT: u32 = LIMIT / 2;
 
 /// A TCP segment between the slow and the fast host.
 #[derive(Clone, Debug)]
@@ -41,6 +44,11 @@ impl TestSegment {
 
     fn from_fast(flags: u8, data_len: usize) -> Self {
         Self { from_slow: false, data_len, ..Self::from_slow(flags, 1, 60_000) }
+    }
+
+    fn at(mut self, sequence: u32) -> Self {
+        self.sequence = sequence;
+        self
     }
 
     fn with_scale(mut self, shift: u8) -> Self {
@@ -169,8 +177,8 @@ fn small_packets_lower_the_limit_by_their_headers() {
     let mut fixture = WindowFixture::new();
     fixture.open(None, None);
     fixture.pass(&TestSegment::from_slow(ACK, 1, 20_000));
-    for _ in 0..10 {
-        fixture.pass(&TestSegment::from_fast(ACK, 82));
+    for number in 0..10 {
+        fixture.pass(&TestSegment::from_fast(ACK, 82).at(1 + number * 82));
     }
     // 82 of 122 bytes are data. The right edge passed before stays.
     let far = 1 + LIMIT;
@@ -179,12 +187,44 @@ fn small_packets_lower_the_limit_by_their_headers() {
 }
 
 #[test]
+fn a_connection_that_is_busy_for_longer_than_the_target_has_a_lower_limit() {
+    let mut fixture = WindowFixture::new();
+    fixture.open(None, None);
+    let mut acknowledged = 1;
+    let mut fields = Vec::new();
+    for number in 0..40 {
+        fixture.pass(&TestSegment::from_fast(ACK, 600).at(1 + number * 600));
+        if number >= 3 {
+            // The packets are mostly data: 600 of 640 bytes.
+            acknowledged += 600;
+            fixture.0.context.advance(Duration::from_millis(667));
+        }
+        fields.push(fixture.pass(&TestSegment::from_slow(ACK, acknowledged, 20_000)));
+    }
+    assert_eq!(u32::from(fields[3]), LIMIT * 600 / 640);
+    // Two packets are more than the data of the target.
+    const { assert!(LASTING_LIMIT * 600 / 640 < 1_200) };
+    assert_eq!(fields[39], 1_200, "{fields:?}");
+    // A connection without data in flight may use the interval again.
+    let field = fixture.pass(&TestSegment::from_slow(ACK, 1 + 40 * 600, 20_000));
+    assert_eq!(u32::from(field), LIMIT * 600 / 640);
+}
+
+#[test]
 fn the_limit_is_at_least_two_packets_of_the_connection() {
     let mut fixture = WindowFixture::new();
     fixture.open(None, None);
     fixture.pass(&TestSegment::from_fast(ACK, 640));
-    let field = fixture.pass(&TestSegment::from_slow(ACK, 1, 20_000));
-    assert_eq!(field, 2 * 640);
+    // Nothing is known about the active flows of the other connections but their number.
+    for port in 1..20 {
+        let mut datagram = TestSegment::from_fast(ACK, 600).datagram();
+        datagram[21] = port;
+        fixture.0.enqueue_from_host(&datagram);
+    }
+    let segment = TestSegment::from_slow(ACK, 1, 20_000);
+    fixture.0.inject(0, &segment.datagram());
+    let received = fixture.0.received_by_host().remove(0);
+    assert_eq!(u16::from_be_bytes([received[34], received[35]]), 2 * 640);
 }
 
 #[test]
@@ -203,8 +243,8 @@ fn a_right_edge_that_was_passed_on_is_not_withdrawn() {
     let mut fixture = WindowFixture::new();
     fixture.open(None, None);
     assert_eq!(u32::from(fixture.pass(&TestSegment::from_slow(ACK, 1, 20_000))), LIMIT);
-    for _ in 0..10 {
-        fixture.pass(&TestSegment::from_fast(ACK, 82));
+    for number in 0..10 {
+        fixture.pass(&TestSegment::from_fast(ACK, 82).at(1 + number * 82));
     }
     let field = fixture.pass(&TestSegment::from_slow(ACK, 101, 20_000));
     assert_eq!(u32::from(field), LIMIT - 100);

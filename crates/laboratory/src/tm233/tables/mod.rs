@@ -4,6 +4,7 @@
 mod added;
 mod comet;
 mod compressed_headers;
+mod congestion;
 mod figure_6_1;
 mod figure_6_2;
 mod figure_6_3;
@@ -18,6 +19,7 @@ mod table_6_5;
 mod table_6_6;
 mod table_6_7;
 mod table_6_8;
+mod two_hosts;
 mod windows;
 
 pub use table_6_8::data_table;
@@ -64,6 +66,9 @@ pub(crate) fn results(scenario: &Scenario) -> Result<Results, Stuck> {
         comet::table(scenario)?,
         table_6_8::table(),
         added::table(scenario)?,
+        two_hosts::table(scenario)?,
+        congestion::table(scenario)?,
+        congestion::faulty_table(scenario)?,
     ];
     Ok(Results { tables, pictures: vec![transfer_times, echoes, screenfuls] })
 }
