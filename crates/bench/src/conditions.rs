@@ -39,6 +39,8 @@ pub(super) enum ProgramSet {
     Files,
     /// The bench itself, in one thread.
     Thread,
+    /// Gateways, first on one processor and then on all.
+    Gateway,
 }
 
 /// A low real-time priority: the machine's own real-time threads keep precedence.
@@ -125,6 +127,9 @@ impl Conditions {
             (Some(Placement { client, server }), ProgramSet::Files) => {
                 format!("bench and client on processor {client}, server on {server}")
             }
+            (Some(Placement { client, .. }), ProgramSet::Gateway) => {
+                format!("all programs on processor {client}, then not pinned")
+            }
             (Some(Placement { client, .. }), ProgramSet::Thread) => {
                 format!("on processor {client}")
             }
@@ -145,7 +150,9 @@ impl Conditions {
         let nice = if self.is_preferred { NICE } else { 0 };
         match program_set {
             ProgramSet::Stack => class,
-            ProgramSet::Files | ProgramSet::Thread => format!("ordinary, nice {nice}"),
+            ProgramSet::Files | ProgramSet::Thread | ProgramSet::Gateway => {
+                format!("ordinary, nice {nice}")
+            }
             ProgramSet::Login => format!("echo: {class}; screenful: ordinary, nice {nice}"),
         }
     }

@@ -9,6 +9,7 @@ mod conditions;
 mod driver;
 mod echo;
 mod files;
+mod gateway;
 mod goodput;
 mod in_process_echo;
 mod login;
@@ -75,6 +76,8 @@ fn run(root: &Path, arguments: &[&str]) -> Result<()> {
     os::process::reset_interrupts();
     match *name {
         "echo" | "meter" | "predict" if rest.contains(&"--help") => return print_text(USAGE),
+        "gateway" if rest.contains(&"--help") => return print_text(gateway::USAGE),
+        "gateway" => return gateway::run(rest),
         "goodput" if rest.contains(&"--help") => return print_text(goodput::USAGE),
         "goodput" => return goodput::run(rest),
         "stack" if rest.contains(&"--help") => return print_text(stack::USAGE),

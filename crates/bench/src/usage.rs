@@ -8,6 +8,7 @@ usage: ./x bench NAME [--rounds N] [--keys N] [--two-cores] [--json]
   predict  a key and a screenful 100 ms away: inetutils telnet, plumb login, and with prediction
   meter    cost of the meter: plumb login with and without it, and both ends in one process
   stack    plumb's TCP/IP, the kernel's and other user-space stacks; has options of its own
+  gateway  gateways of network namespaces: slirp4netns, pasta, plumb; has options of its own
   goodput  goodput of plumb's TCP over lossy paths, in virtual time, with smoltcp's figures
   steps    processor time of a station between read and write, in one process
   terminal plumb's terminal and alacritty's on the same stream of bytes

@@ -49,6 +49,15 @@ impl Network {
         Ok(Self { file: fs::File::open("/proc/thread-self/ns/net")? })
     }
 
+    /// Returns the network namespace of the process `id`.
+    ///
+    /// # Errors
+    ///
+    /// Returns ENOENT if there is no such process, and EACCES without permission to inspect it.
+    pub fn of_process(id: u32) -> io::Result<Self> {
+        Ok(Self { file: fs::File::open(format!("/proc/{id}/ns/net"))? })
+    }
+
     /// Moves the calling thread, and threads and programs that it starts later, into this
     /// namespace.
     ///
