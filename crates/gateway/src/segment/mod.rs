@@ -36,13 +36,13 @@
 //! Answers are queued up to a limit. They take a packet from the pool only when they are sent.
 
 mod advertiser;
-mod counters;
 mod local_messages;
+mod segment_counters;
 #[cfg(test)]
 mod tests;
 
 pub use advertiser::Advertisement;
-pub use counters::Counters;
+pub use segment_counters::Counters;
 
 use crate::dhcp_server;
 use advertiser::Advertiser;
