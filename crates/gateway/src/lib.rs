@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 pub mod dhcp_server;
+pub mod dhcpv6_server;
 pub mod dns;
 pub mod domain_name;
 mod guest;

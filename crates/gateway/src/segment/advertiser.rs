@@ -66,6 +66,8 @@ pub(super) struct Advertiser {
     next_at: Instant,
     multicast_at: Option<Instant>,
     is_due: bool,
+    /// M: the guest's address is available by DHCPv6.
+    is_managed: bool,
 }
 
 /// Whether the gateway is a router.
@@ -85,7 +87,13 @@ impl Advertiser {
             next_at: Instant::ZERO,
             multicast_at: None,
             is_due: false,
+            is_managed: false,
         }
+    }
+
+    /// Advertises that the guest's address is available by DHCPv6.
+    pub(super) fn set_managed(&mut self) {
+        self.is_managed = true;
     }
 
     /// Starts again, for a guest that has just connected.
@@ -158,6 +166,7 @@ impl Advertiser {
         let servers = self.content.dns_servers.iter().take(DNS_SERVERS_MAX);
         let advertisement = RouterAdvertisement {
             hop_limit: HOP_LIMIT,
+            is_managed: self.is_managed,
             lifetime_s,
             source_mac: Some(mac),
             mtu: Some(self.content.mtu),

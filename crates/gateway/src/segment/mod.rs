@@ -28,8 +28,8 @@
 //! solicitation without a source, so the check always finds the address free. An ARP probe for any
 //! other represented address is answered: the guest cannot use such an address.
 //!
-//! **Configuration.** Router advertisements ([`Advertisement`]) and the DHCP server
-//! ([`dhcp_server`]) are part of the segment, because their messages have no address that a routed
+//! **Configuration.** Router advertisements ([`Advertisement`]) and the servers of DHCP
+//! ([`dhcp_server`], [`dhcpv6_server`]) are part of the segment, because their messages have no address that a routed
 //! datagram could have. Multicast and broadcast datagrams are counted and not forwarded: the
 //! sockets of the host would send them to a network of which the guest is not a part.
 //!
@@ -44,7 +44,7 @@ mod tests;
 pub use advertiser::Advertisement;
 pub use segment_counters::Counters;
 
-use crate::dhcp_server;
+use crate::{dhcp_server, dhcpv6_server};
 use advertiser::Advertiser;
 use net::Cx;
 use net::internet::arp::{ArpPacket, Operation};
@@ -136,6 +136,7 @@ pub struct Segment {
     ipv4: Option<Ipv4Network>,
     ipv6: Option<Ipv6Network>,
     dhcp: Option<dhcp_server::Server>,
+    dhcpv6: Option<dhcpv6_server::Server>,
     advertiser: Option<Advertiser>,
     answers: VecDeque<Answer>,
     events: VecDeque<Event>,
@@ -172,11 +173,22 @@ impl Segment {
             ipv4,
             ipv6,
             dhcp: dhcp.map(dhcp_server::Server::new),
+            dhcpv6: None,
             advertiser: advertisement.map(Advertiser::new),
             answers: VecDeque::new(),
             events: VecDeque::new(),
             counters: Counters::default(),
         }
+    }
+
+    /// Adds a DHCPv6 server. The router advertisements then announce it.
+    #[must_use]
+    pub fn with_dhcpv6(mut self, settings: dhcpv6_server::Settings) -> Self {
+        self.dhcpv6 = Some(dhcpv6_server::Server::new(settings));
+        if let Some(advertiser) = &mut self.advertiser {
+            advertiser.set_managed();
+        }
+        self
     }
 
     /// Processes a frame of the guest, and returns the datagram in it, if the gateway is to forward
@@ -199,7 +211,7 @@ impl Segment {
     /// Returns the next frame that the segment sends itself. If the pool is exhausted, the frame
     /// remains queued.
     pub fn transmit(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Packet> {
-        if !self.has_output() || pool.is_exhausted() {
+        if !self.has_output() {
             return None;
         }
         let mut packet = pool.take(cx.meter)?;
@@ -215,6 +227,7 @@ impl Segment {
     pub fn has_output(&self) -> bool {
         !self.answers.is_empty()
             || self.dhcp.as_ref().is_some_and(dhcp_server::Server::has_output)
+            || self.dhcpv6.as_ref().is_some_and(dhcpv6_server::Server::has_output)
             || self.advertiser.as_ref().is_some_and(Advertiser::is_due)
     }
 
@@ -286,6 +299,12 @@ impl Segment {
     #[must_use]
     pub fn dhcp_counters(&self) -> Option<dhcp_server::Counters> {
         self.dhcp.as_ref().map(dhcp_server::Server::counters)
+    }
+
+    /// Returns the counters of the DHCPv6 server, if there is one.
+    #[must_use]
+    pub fn dhcpv6_counters(&self) -> Option<dhcpv6_server::Counters> {
+        self.dhcpv6.as_ref().map(dhcpv6_server::Server::counters)
     }
 
     /// Processes a frame, and returns whether its datagram is to be forwarded. In this case the
@@ -393,6 +412,15 @@ impl Segment {
             match local_messages::discovery(datagram, &parsed, packet.offload.checksum) {
                 Some(message) => self.process_discovery(&message, source, cx),
                 None => self.counters.malformed_discovery += 1,
+            }
+            return false;
+        }
+        if let Some(server) = &mut self.dhcpv6
+            && local_messages::is_to_dhcpv6_server(datagram, &parsed)
+        {
+            match local_messages::dhcpv6_message(datagram, &parsed, packet.offload.checksum) {
+                Some(message) => server.receive(message, source),
+                None => self.counters.malformed_dhcp += 1,
             }
             return false;
         }
@@ -517,6 +545,12 @@ impl Segment {
             local_messages::push_dhcp(packet, outgoing.source, outgoing.destination);
             let is_broadcast = outgoing.destination.is_broadcast();
             return to(if is_broadcast { MacAddress::BROADCAST } else { guest }, EtherType::Ipv4);
+        }
+        let outgoing = self.dhcpv6.as_mut().and_then(dhcpv6_server::Server::transmit);
+        if let (Some(outgoing), Some(network)) = (outgoing, &self.ipv6) {
+            packet.extend(&outgoing.payload);
+            local_messages::push_dhcpv6(packet, network.link_local, outgoing.destination);
+            return to(guest, EtherType::Ipv6);
         }
         self.write_advertisement(packet, advertiser::MULTICAST);
         if let Some(advertiser) = &mut self.advertiser {

@@ -48,7 +48,7 @@ pub struct Counters {
     pub discovery_ignored: u64,
     /// Router advertisements sent.
     pub advertisements: u64,
-    /// DHCP messages that are damaged.
+    /// DHCP and DHCPv6 messages that are damaged.
     pub malformed_dhcp: u64,
     /// Answers dropped because too many are queued.
     pub answers_dropped: u64,

@@ -66,7 +66,9 @@ fn assert_every_frame_is_counted(segment: &Segment) {
     let arp = malformed_arp + arp_answers + arp_ignored;
     let discovery =
         malformed_discovery + neighbor_answers + router_solicitations + discovery_ignored;
-    let dhcp = malformed_dhcp + segment.dhcp_counters().map_or(0, |dhcp| dhcp.received);
+    let messages = segment.dhcp_counters().map_or(0, |dhcp| dhcp.received);
+    let messages_v6 = segment.dhcpv6_counters().map_or(0, |dhcp| dhcp.received);
+    let dhcp = malformed_dhcp + messages + messages_v6;
     let rest = malformed_datagrams + group_datagrams + datagrams_in + answers_dropped;
     assert_eq!(frames_in, on_link + spoofed + arp + discovery + dhcp + rest);
 }

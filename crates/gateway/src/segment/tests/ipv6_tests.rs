@@ -201,3 +201,59 @@ fn an_echo_to_the_gateway_is_forwarded_to_the_station() {
     local_messages::push_discovery(&mut packet, GUEST_V6, GATEWAY_V6);
     assert!(fixture.receive(&from_guest(0x86DD, packet.data())).is_some());
 }
+
+const DHCPV6: dhcpv6_server::Settings = dhcpv6_server::Settings {
+    mac: GATEWAY_MAC,
+    address: GUEST_V6,
+    dns_servers: Vec::new(),
+    search_domains: Vec::new(),
+    lifetime: None,
+};
+
+/// Returns a frame with an Information-request of a guest at `source`, built by another library.
+fn information_request(source: Ipv6Addr, destination: Ipv6Addr) -> Vec<u8> {
+    let addresses = (source.octets(), destination.octets());
+    let builder = etherparse::PacketBuilder::ethernet2(GUEST_MAC.octets(), GATEWAY_MAC.octets())
+        .ipv6(addresses.0, addresses.1, 64)
+        .udp(546, 547);
+    let mut frame = Vec::new();
+    builder.write(&mut frame, &[11, 1, 2, 3]).unwrap();
+    frame
+}
+
+#[test]
+fn a_dhcpv6_message_is_answered_to_the_guests_link_local_address() {
+    let segment = Segment::new(settings()).with_dhcpv6(DHCPV6);
+    let mut fixture = Fixture { segment, ..Fixture::default() };
+    let frames = fixture.answers(&information_request(GUEST_LOCAL, dhcpv6_server::SERVERS));
+    let packet = etherparse::PacketHeaders::from_ethernet_slice(&frames[0]).unwrap();
+    let Some(etherparse::NetHeaders::Ipv6(ip, _)) = packet.net else { panic!("IPv6") };
+    let Some(etherparse::TransportHeader::Udp(udp)) = packet.transport else { panic!("UDP") };
+    assert_eq!((ip.source, ip.destination), (GATEWAY_LOCAL.octets(), GUEST_LOCAL.octets()));
+    assert_eq!((udp.source_port, udp.destination_port), (547, 546));
+    let payload = packet.payload.slice();
+    assert_eq!(Ok(udp.checksum), udp.calc_checksum_ipv6(&ip, payload));
+    assert_eq!(payload, [7, 1, 2, 3, 0, 2, 0, 10, 0, 3, 0, 1, 2, 0, 0, 0, 0, 1]);
+    assert_eq!(fixture.segment.dhcpv6_counters().unwrap().replies, 1);
+}
+
+#[test]
+fn a_dhcpv6_message_by_unicast_or_with_a_wrong_checksum_is_not_answered() {
+    let segment = Segment::new(settings()).with_dhcpv6(DHCPV6);
+    let mut fixture = Fixture { segment, ..Fixture::default() };
+    assert!(fixture.receive(&information_request(GUEST_V6, GATEWAY_V6)).is_some());
+    assert!(fixture.answers(&information_request(GUEST_V6, dhcpv6_server::SERVERS)).is_empty());
+    let mut damaged = information_request(GUEST_LOCAL, dhcpv6_server::SERVERS);
+    damaged[65] ^= 1;
+    assert!(fixture.answers(&damaged).is_empty());
+    let counters = fixture.segment.counters();
+    assert_eq!((counters.group_datagrams, counters.malformed_dhcp), (1, 1));
+}
+
+#[test]
+fn an_advertisement_announces_the_dhcpv6_server() {
+    let segment = Segment::new(settings()).with_dhcpv6(DHCPV6);
+    let mut fixture = Fixture { segment, ..Fixture::default() };
+    let frames = fixture.answers(&router_solicitation(GUEST_LOCAL));
+    assert!(advertisement_of(&frames[0]).is_managed);
+}
