@@ -1,6 +1,6 @@
 //! A table of values with keys that are not used again.
 
-/// The key of a value in a [`Slab`].
+/// The key of a flow. It stays invalid when the flow has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     index: u32,

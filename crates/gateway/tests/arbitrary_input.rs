@@ -19,7 +19,7 @@ impl Drop for Repeat {
 fn random_datagrams_and_calls_of_the_driver_leave_nothing_behind() {
     let is_long = std::env::var_os("PLUMB_LONG").is_some_and(|value| value == "1");
     let mut sums = [0; 9];
-    for seed in 0..if is_long { 100_000 } else { 500 } {
+    for seed in 0..if is_long { 1_000_000 } else { 5000 } {
         let _repeat = Repeat(seed);
         let mut rng = Rng::from_seed(seed);
         let len = rng.below(3000);

@@ -168,14 +168,7 @@ impl Driver {
         let bits = input.next();
         let all = [Flags::FIN, Flags::SYN, Flags::RST, Flags::PSH, Flags::ACK, Flags::URG];
         let chosen = all.into_iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1);
-        let any = chosen.fold(Flags::default(), |flags, (_, flag)| flags.with(flag));
-        // Most segments open a connection or continue it.
-        let flags = match (choice & 1, bits >> 6) {
-            (_, 0) => any,
-            (0, _) => Flags::SYN,
-            (_, 1) => Flags::ACK.with(Flags::FIN),
-            _ => Flags::ACK,
-        };
+        let flags = chosen.fold(Flags::default(), |flags, (_, flag)| flags.with(flag));
         let deviation = u32::from(choice >> 6) * u32::from(input.next());
         let seen = self.seen.filter(|_| choice & 1 == 1);
         let (remote, header) = match seen {
