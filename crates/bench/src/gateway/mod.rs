@@ -144,6 +144,14 @@ fn measure(
     let mut all: Vec<_> = std::iter::once(Measured::kernel())
         .chain(gateways.iter().map(Measured::of_gateway))
         .collect();
+    // Later, a gateway would also have memory of connections that it has not released.
+    for (measured, gateway) in all.iter_mut().skip(1).zip(&gateways) {
+        let held = guest_traffic::hold_connections(&gateway.route(), IDLE_FLOWS);
+        match held {
+            Ok(_held) => measured.busy_bytes = memory::private_bytes(gateway.id()),
+            Err(error) => notes.push(format!("{}, idle flows: {error:#}", measured.label)),
+        }
+    }
     for _ in 0..options.rounds {
         for (index, measured) in all.iter_mut().enumerate() {
             let gateway = index.checked_sub(1).and_then(|index| gateways.get(index));
@@ -153,13 +161,6 @@ fn measure(
             };
             let is_echoing = measured.mtu_bytes.is_none_or(|mtu_bytes| mtu_bytes == 1500);
             measured.rounds.push(measure_round(&traffic, is_echoing, &measured.label, notes));
-        }
-    }
-    for (measured, gateway) in all.iter_mut().skip(1).zip(&gateways) {
-        let held = guest_traffic::hold_connections(&gateway.route(), IDLE_FLOWS);
-        match held {
-            Ok(_held) => measured.busy_bytes = memory::private_bytes(gateway.id()),
-            Err(error) => notes.push(format!("{}, idle flows: {error:#}", measured.label)),
         }
     }
     Ok(all)
