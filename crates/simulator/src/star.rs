@@ -154,8 +154,8 @@ impl<A: Application, C: Center> Star<A, C> {
         self.now = self.now.max(end);
     }
 
-    /// Runs the steps that are ready at the start, or because the caller has changed the state of the
-    /// center.
+    /// Runs the steps that are ready at the start, or because the caller has changed the state of
+    /// the center.
     fn wake(&mut self) {
         for port in 0..self.ports.len() {
             self.run_host(port);

@@ -69,8 +69,8 @@ enum DropState {
 
 impl Codel {
     /// Decides about the first packet, which has waited for `sojourn`. `is_short` is true if the
-    /// queue holds at most one maximum packet (RFC 8289 §5.4), which is always true before it becomes
-    /// empty.
+    /// queue holds at most one maximum packet (RFC 8289 §5.4), which is always true before it
+    /// becomes empty.
     ///
     /// After a dropped packet, the caller asks again for the next one. After a marked packet, it
     /// sends this packet.

@@ -53,21 +53,21 @@ pub(super) fn faulty_table(scenario: &Scenario) -> Result<Table, Stuck> {
 }
 
 const WHY: &str = "\
-    The thesis gives no times. It states: \"A way to prevent congestion at the junction of low speed \
-    and high speed networks is of particular importance to us and is a topic for future research.\" \
-    Each measure is one change of the router of crates/gateway: 16 buffers as in 1982; fair queueing \
-    with CoDel (RFC 8290); hosts with ECN in addition; or windows that the router limits to its \
-    queue. Comet sends its screenful in 24 packets of 82 bytes at once, which need 3.07 s on a line \
-    of 9,600 bit/s: more than the least time of table 6-3, 2.80 s, which is that of the processor \
-    and of four packets. Short headers (RFC 1144) remove this limit. Every measure \
-    except 16 buffers keeps all packets. Keys at the other line have a queue of their own. Keys at the same \
-    line share it with the screenful; there the computer has no processing time, because the \
-    computer of 1982 processes the packets of both sessions in the order of their arrival. A key \
-    then waits at most for one packet of Comet and one acknowledgment of its own host. The long \
-    transfer is to a host of today with a window of 60,000 bytes; the first value is the 99th \
-    percentile of the queue delay, and the percentage is data per rate of the line. 16 buffers \
-    delay each key by a full queue and lose packets. Fair queueing alone must drop packets to \
-    control the sender, ECN marks them instead, and limited windows do neither.";
+    The thesis gives no times. It states: \"A way to prevent congestion at the junction of low \
+    speed and high speed networks is of particular importance to us and is a topic for future \
+    research.\" Each measure is one change of the router of crates/gateway: 16 buffers as in 1982; \
+    fair queueing with CoDel (RFC 8290); hosts with ECN in addition; or windows that the router \
+    limits to its queue. Comet sends its screenful in 24 packets of 82 bytes at once, which need \
+    3.07 s on a line of 9,600 bit/s: more than the least time of table 6-3, 2.80 s, which is that \
+    of the processor and of four packets. Short headers (RFC 1144) remove this limit. Every \
+    measure except 16 buffers keeps all packets. Keys at the other line have a queue of their own. \
+    Keys at the same line share it with the screenful; there the computer has no processing time, \
+    because the computer of 1982 processes the packets of both sessions in the order of their \
+    arrival. A key then waits at most for one packet of Comet and one acknowledgment of its own \
+    host. The long transfer is to a host of today with a window of 60,000 bytes; the first value \
+    is the 99th percentile of the queue delay, and the percentage is data per rate of the line. 16 \
+    buffers delay each key by a full queue and lose packets. Fair queueing alone must drop packets \
+    to control the sender, ECN marks them instead, and limited windows do neither.";
 
 fn comet(
     scenario: &Scenario,
