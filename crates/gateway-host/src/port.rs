@@ -155,7 +155,10 @@ impl Port {
         let guest = &mut self.guest;
         match source {
             Source::Device(_) => self.is_readable = true,
-            Source::Tcp(_, slot) => self.unfinished.extend(self.tcp.ready(guest, slot, flags, cx)),
+            Source::Tcp(_, slot) => {
+                let ready = self.tcp.ready(guest, slot, flags, cx);
+                self.unfinished.extend(ready.filter(|flow| self.tcp.mark_unfinished(*flow)));
+            }
             Source::Udp(_, slot) => self.udp.receive(guest, slot, inbox, cx),
             Source::Echo(_, slot) => self.echo.receive(guest, slot, cx),
             Source::Dns(_, index) => self.dns.receive(guest, index, inbox, cx),
@@ -193,8 +196,10 @@ impl Port {
             self.guest.timeout(cx);
         }
         self.guest.run(cx);
-        for flow in std::mem::take(&mut self.unfinished) {
-            self.copy(flow, buffer, cx);
+        let ready = std::mem::take(&mut self.unfinished);
+        let flows = ready.len();
+        for flow in ready {
+            self.copy((flow, flows), buffer, cx);
         }
         while let Some(event) = self.guest.event() {
             self.execute(event, poll, buffer, cx);
@@ -239,7 +244,7 @@ impl Port {
     ) {
         match event {
             tcp_flows::Event::Connect { flow, remote } => self.connect(flow, remote, poll, cx),
-            tcp_flows::Event::Progress { flow } => self.copy(flow, buffer, cx),
+            tcp_flows::Event::Progress { flow } => self.copy((flow, 1), buffer, cx),
             tcp_flows::Event::End { flow, is_reset: false } => self.tcp.remove(flow),
             tcp_flows::Event::End { flow, is_reset: true } => self.tcp.reset(flow),
         }
@@ -251,8 +256,10 @@ impl Port {
         self.tcp.connect(&mut self.guest, flow, remote, (outbound, poll), cx);
     }
 
-    fn copy(&mut self, flow: Key, buffer: &mut [u8], cx: &mut Cx<'_>) {
-        if self.tcp.copy(&mut self.guest, flow, buffer, cx) && !self.unfinished.contains(&flow) {
+    fn copy(&mut self, (flow, flows): (Key, usize), buffer: &mut [u8], cx: &mut Cx<'_>) {
+        if self.tcp.copy(&mut self.guest, (flow, flows), buffer, cx)
+            && self.tcp.mark_unfinished(flow)
+        {
             self.unfinished.push(flow);
         }
     }

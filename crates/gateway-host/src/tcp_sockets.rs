@@ -17,10 +17,13 @@ use std::net::{SocketAddr, TcpStream};
 use std::task;
 use std::time::Duration;
 
-/// Bytes that a flow may move in each direction before other flows are served.
-const TURN_BYTES_MAX: usize = 1 << 19;
-/// Minimum number of bytes to read at once, unless the guest has read everything. Smaller reads cost
-/// more than they gain.
+/// Bytes that flows may move in each direction before the devices are served again, and the minimum
+/// share of a flow.
+const TURN_BYTES_MAX: usize = 1 << 21;
+const SHARE_MIN: usize = 1 << 15;
+/// The maximum share of a flow.
+const SHARE_MAX: usize = 1 << 19;
+/// Minimum number of bytes to read at once. Smaller reads cost more than they gain.
 const READ_MIN: usize = 1 << 14;
 
 /// The sockets of the TCP flows of one guest, by the index of the flow.
@@ -36,9 +39,10 @@ struct Socket {
     is_connected: bool,
     may_read: bool,
     may_write: bool,
-    /// Whether the remote host has finished, so that a short read does not mean that no more data
-    /// waits.
-    has_hung_up: bool,
+    /// Whether a short read does not mean that no more data waits, because the remote host has
+    /// finished, or because a read ends at urgent data.
+    reads_to_end: bool,
+    is_unfinished: bool,
 }
 
 impl TcpSockets {
@@ -80,7 +84,10 @@ impl TcpSockets {
         is_connected: bool,
         poll: &Poll,
     ) -> io::Result<()> {
-        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::PRI;
+        let flags = flags | EventFlags::RDHUP | EventFlags::ET;
+        // Urgent data stays in its place in the stream. Telnet's Synch depends on it.
+        os::socket::set_urgent_inline(&fd, true)?;
         poll.add(&fd, Source::Tcp(number, Slot::of(flow)), flags)?;
         if self.sockets.len() <= flow.index() {
             self.sockets.resize_with(flow.index() + 1, || None);
@@ -92,7 +99,8 @@ impl TcpSockets {
                 is_connected,
                 may_read: true,
                 may_write: true,
-                has_hung_up: false,
+                reads_to_end: false,
+                is_unfinished: false,
             });
         }
         Ok(())
@@ -147,28 +155,46 @@ impl TcpSockets {
             }
         }
         let hang_ups = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
-        socket.has_hung_up |= flags.intersects(hang_ups);
+        if flags.contains(EventFlags::ERR)
+            && matches!(sockopt::socket_error(&socket.fd), Ok(Err(_)))
+        {
+            self.remove(flow);
+            guest.host_reset(flow, cx);
+            return None;
+        }
+        socket.reads_to_end |= flags.intersects(hang_ups | EventFlags::PRI);
         socket.may_read |= flags.intersects(EventFlags::IN | hang_ups);
         socket.may_write |= flags.intersects(EventFlags::OUT | EventFlags::ERR | EventFlags::HUP);
         Some(flow)
     }
 
-    /// Copies data in both directions until one side would block or the flow has had its share.
-    /// Returns whether more can be copied at once.
+    /// Marks a flow that can copy more. Returns whether it was not marked yet.
+    pub(crate) fn mark_unfinished(&mut self, flow: Key) -> bool {
+        let socket = self.sockets.get_mut(flow.index()).and_then(Option::as_mut);
+        let Some(socket) = socket.filter(|socket| socket.flow == flow) else { return false };
+        !std::mem::replace(&mut socket.is_unfinished, true)
+    }
+
+    /// Copies data in both directions until one side would block or the flow has had its share of
+    /// the turn, in which `flows` flows copy. Returns whether more can be copied at once.
     pub(crate) fn copy(
         &mut self,
         guest: &mut Guest,
-        flow: Key,
+        (flow, flows): (Key, usize),
         buffer: &mut [u8],
         cx: &mut Cx<'_>,
     ) -> bool {
+        let share = (TURN_BYTES_MAX / flows.max(1)).clamp(SHARE_MIN, SHARE_MAX);
         let socket = self.sockets.get_mut(flow.index()).and_then(Option::as_mut);
         let Some(socket) = socket.filter(|socket| socket.flow == flow && socket.is_connected)
         else {
             return false;
         };
-        let copied = match socket.copy_to_host(guest) {
-            Ok(has_more) => socket.copy_to_guest(guest, buffer).map(|other| has_more || other),
+        socket.is_unfinished = false;
+        let copied = match socket.copy_to_host(guest, share) {
+            Ok(has_more) => {
+                socket.copy_to_guest(guest, share, buffer).map(|other| has_more || other)
+            }
             Err(error) => Err(error),
         };
         match copied {
@@ -183,14 +209,14 @@ impl TcpSockets {
 }
 
 impl Socket {
-    fn copy_to_host(&mut self, guest: &mut Guest) -> Result<bool, Errno> {
+    fn copy_to_host(&mut self, guest: &mut Guest, share: usize) -> Result<bool, Errno> {
         let mut moved = 0;
         while self.may_write {
             let data = guest.to_host(self.flow);
             if data.is_empty() {
                 break;
             }
-            if moved >= TURN_BYTES_MAX {
+            if moved >= share {
                 return Ok(true);
             }
             let len = data.len();
@@ -214,14 +240,19 @@ impl Socket {
         Ok(false)
     }
 
-    fn copy_to_guest(&mut self, guest: &mut Guest, buffer: &mut [u8]) -> Result<bool, Errno> {
+    fn copy_to_guest(
+        &mut self,
+        guest: &mut Guest,
+        share: usize,
+        buffer: &mut [u8],
+    ) -> Result<bool, Errno> {
         let mut moved = 0;
         while self.may_read {
             let space = guest.space(self.flow);
             if space < READ_MIN {
                 break;
             }
-            if moved >= TURN_BYTES_MAX {
+            if moved >= share {
                 return Ok(true);
             }
             let wanted = space.min(buffer.len());
@@ -234,7 +265,7 @@ impl Socket {
                 Ok((_, read)) => {
                     guest.to_guest(self.flow, part.get(..read).unwrap_or_default());
                     moved += read;
-                    self.may_read = read == wanted || self.has_hung_up;
+                    self.may_read = read == wanted || self.reads_to_end;
                 }
                 Err(Errno::AGAIN) => self.may_read = false,
                 Err(Errno::INTR) => {}

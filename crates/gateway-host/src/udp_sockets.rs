@@ -12,6 +12,9 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::task::Poll as Progress;
 
+/// Maximum number of error reports that are removed from a socket at once.
+const ERRORS_MAX: usize = 256;
+
 /// The sockets of the UDP flows of one guest, by the index of the flow.
 #[derive(Debug, Default)]
 pub(crate) struct UdpSockets {
@@ -64,7 +67,7 @@ impl UdpSockets {
             let lens: Vec<usize> = outgoing.data.chunks(size).map(<[u8]>::len).collect();
             let lens = if lens.is_empty() { vec![0] } else { lens };
             if let Some(socket) = socket {
-                _ = socket.send(&outgoing.data, &lens, outgoing.destination);
+                send_all(socket, &outgoing.data, &lens, outgoing.destination);
             }
             guest.udp_mut().sent(flow);
         }
@@ -82,11 +85,47 @@ impl UdpSockets {
         if Slot::of(*flow) != slot {
             return;
         }
-        while socket.datagram_error().is_some() {}
+        discard_errors(socket);
         let Progress::Ready(Ok(_)) = socket.receive(inbox) else { return };
         for (from, data, size) in inbox.groups() {
             let size = u16::try_from(size).unwrap_or(u16::MAX);
             guest.datagrams_to_guest(*flow, from, (data, size), cx);
+        }
+    }
+}
+
+/// Sends datagrams. Those that the socket does not accept are dropped. An error of an earlier
+/// datagram, which the kernel reports once, costs no datagram.
+fn send_all(socket: &DatagramSocket, data: &[u8], lens: &[usize], to: SocketAddr) {
+    let mut data = data;
+    let mut lens = lens;
+    let mut failures = 0;
+    while !lens.is_empty() {
+        let sent = match socket.send(data, lens, to) {
+            Progress::Ready(Ok(sent)) => sent,
+            Progress::Ready(Err(_)) if failures == 0 => {
+                discard_errors(socket);
+                failures += 1;
+                continue;
+            }
+            // The datagram itself is not accepted; the next one may be.
+            Progress::Ready(Err(_)) => {
+                failures = 0;
+                1
+            }
+            Progress::Pending => return,
+        };
+        let (done, left) = lens.split_at(sent.min(lens.len()));
+        data = data.get(done.iter().sum::<usize>()..).unwrap_or_default();
+        lens = left;
+    }
+}
+
+/// Removes the reports of errors, at most as many as a socket may have had datagrams.
+fn discard_errors(socket: &DatagramSocket) {
+    for _ in 0..ERRORS_MAX {
+        if socket.datagram_error().is_none() {
+            return;
         }
     }
 }
