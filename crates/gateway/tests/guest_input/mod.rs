@@ -90,8 +90,9 @@ pub(crate) fn run(input: &[u8]) -> Reached {
 /// Returns a policy that also permits the addresses of documentation.
 fn permissive_policy() -> Policy {
     let prefixes = ["192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32"];
-    let rules = prefixes.map(|prefix| Rule { prefix: prefix.parse().unwrap(), is_permitted: true });
-    Policy::new(policy::Settings { rules: rules.to_vec(), ..policy::Settings::default() })
+    let prefixes = prefixes.iter().filter_map(|prefix| prefix.parse().ok());
+    let rules = prefixes.map(|prefix| Rule { prefix, is_permitted: true }).collect();
+    Policy::new(policy::Settings { rules, ..policy::Settings::default() })
 }
 
 impl Driver {

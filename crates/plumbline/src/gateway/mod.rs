@@ -14,6 +14,7 @@ use gateway_host::published_port;
 use gateway_host::slirp4netns::{self, SlirpProgram};
 use ipnet::IpNet;
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -98,14 +99,14 @@ fn run_slirp4netns(arguments: &[OsString]) -> ExitCode {
     let settings = match slirp4netns::parse(arguments) {
         Invocation::Run(settings) => settings,
         Invocation::Text(ExitText { stdout, stderr, exit_code }) => {
-            print!("{stdout}");
+            print(&stdout);
             eprint!("{stderr}");
             return ExitCode::from(exit_code);
         }
     };
     settings.warnings.iter().for_each(|warning| eprintln!("{warning}"));
     let text = slirp4netns::start_text(&settings);
-    let started = SlirpProgram::start(settings).inspect(|_| print!("{text}"));
+    let started = SlirpProgram::start(settings).inspect(|_| print(&text));
     match started.and_then(SlirpProgram::run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -113,4 +114,9 @@ fn run_slirp4netns(arguments: &[OsString]) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn print(text: &str) {
+    // Nothing can be reported if standard output is closed.
+    _ = std::io::stdout().write_all(text.as_bytes());
 }
