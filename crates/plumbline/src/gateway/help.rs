@@ -7,11 +7,9 @@ pub(crate) const ABOUT: &str = "\
 Connect guests to the network of this host, without root: network namespaces and containers, \
 virtual machines of QEMU, and hosts at serial lines.
 
-A guest is one of:
-
-  netns:NAME, netns:/PATH or pid:PROCESS   a network namespace, through a TAP (tap=NAME)
-  qemu:SOCKET                              a virtual machine, through -netdev stream
-  serial:DEVICE?baud=19200&link=slip       a serial line with llp, slip, cslip or ppp
+A guest is a network namespace (netns:NAME, netns:/PATH or pid:PROCESS), which gets a TAP (tap=NAME); \
+a virtual machine (qemu:SOCKET) with -netdev stream; or a host at a serial line \
+(serial:DEVICE?baud=19200&link=slip) with llp, slip, cslip or ppp.
 
 Settings follow a question mark and are separated by '&': address=10.0.2.100, mtu=1500. Guest N has \
 the address 10.0.(1+N).100 in a network of 24 bits; the gateway has .2 in it, and DNS is forwarded \
