@@ -46,5 +46,5 @@ pub(crate) const PAGE: ManualPage = ManualPage {
     ],
     environment: &[],
     files: &[],
-    see_also: &["plumb-serve", "plumb-login"],
+    see_also: &["serve", "login"],
 };
