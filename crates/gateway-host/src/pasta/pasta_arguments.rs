@@ -105,7 +105,7 @@ pub struct PastaSettings {
     pub maps_gateway: bool,
     /// Whether forwards from the host's loopback address lead to the guest's.
     pub maps_loopback: bool,
-    /// Protocols that are off, in the order of [`Disabled::ALL`].
+    /// Protocols that are off, each once.
     pub disabled: Vec<Disabled>,
     /// Whether the guest has IPv4.
     pub has_ipv4: bool,
