@@ -348,7 +348,7 @@ fn a_cancelled_download_keeps_the_partial_file_and_the_session() {
     let shell = RemoteShell::over_tcp(Fault::None);
     let mut user = directories.log_in_to(&shell, &["--char", "--download-limit", "4G"]);
     user.type_keys("sz huge; echo end-''of-12\r");
-    user.wait_for_text("B/s");
+    user.wait_for_text(" MB/s");
     user.type_keys("\x03");
     user.wait_for_text("Download cancelled.");
     user.wait_for_text("huge.part is kept");
@@ -369,7 +369,7 @@ fn a_cancelled_upload_ends_the_remote_program() {
     user.type_keys("rz; echo end-''of-14\r");
     user.wait_for_text("The remote host waits for files");
     user.type_keys(&format!("send {}/huge\r", directories.local.display()));
-    user.wait_for_text("B/s");
+    user.wait_for_text(" MB/s");
     user.type_keys("\x03");
     user.wait_for_text("Upload cancelled.");
     user.wait_for_text("end-of-14");
