@@ -17,7 +17,6 @@ use crate::forwards::{BindAddress, Forward, ForwardId, PortRange, Transport};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::{error, fmt};
 
 /// Maximum length of a request in bytes, without the end of the line.
@@ -56,20 +55,6 @@ pub enum ControlRequest {
     Guests,
     /// Lists the flows of a guest.
     Flows {
-        /// Name of the guest.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        guest: Option<String>,
-    },
-    /// Starts a capture of the guest's packets (pcapng).
-    CaptureStart {
-        /// Name of the guest.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        guest: Option<String>,
-        /// Path of a file that does not exist yet.
-        file: PathBuf,
-    },
-    /// Ends the capture of the guest's packets.
-    CaptureStop {
         /// Name of the guest.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         guest: Option<String>,
@@ -138,9 +123,6 @@ pub struct ListedGuest {
     pub sent_bytes: u64,
     /// Bytes that hosts have sent to the guest.
     pub received_bytes: u64,
-    /// File of the capture that is running.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub capture: Option<PathBuf>,
 }
 
 /// A flow in a reply.
@@ -352,10 +334,6 @@ mod tests {
             "\n",
             r#"{"command":"flows","guest":"vm1"}"#,
             "\n",
-            r#"{"command":"capture-start","file":"/tmp/a.pcapng"}"#,
-            "\n",
-            r#"{"command":"capture-stop"}"#,
-            "\n",
         );
         let expected = [
             ControlRequest::Add { guest: None, forward },
@@ -363,8 +341,6 @@ mod tests {
             ControlRequest::List { guest: None },
             ControlRequest::Guests,
             ControlRequest::Flows { guest: guest() },
-            ControlRequest::CaptureStart { guest: None, file: "/tmp/a.pcapng".into() },
-            ControlRequest::CaptureStop { guest: None },
         ];
         assert_eq!(requests(text.as_bytes()), expected.map(Ok));
     }

@@ -6,16 +6,17 @@ use crate::control::{
 use crate::event_loop::EventLoop;
 use crate::forwards::ForwardId;
 use crate::program_error::ProgramError;
+use crate::unix_socket;
 use gateway::Guest;
 use gateway::relay::tcp_flows::{Limit, Phase};
 use os::readiness::would_block_as_pending;
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::task::Poll;
-use std::{fs, io};
 
 /// Maximum number of clients that are connected at once.
 const CLIENTS_MAX: usize = 16;
@@ -55,13 +56,7 @@ impl ControlSocket {
         first_number: usize,
     ) -> Result<Self, ProgramError> {
         let listen = || {
-            if UnixStream::connect(&path).is_ok() {
-                return Err(io::ErrorKind::AddrInUse.into());
-            }
-            // A file of an earlier gateway.
-            _ = fs::remove_file(&path);
-            let listener = UnixListener::bind(&path)?;
-            listener.set_nonblocking(true)?;
+            let listener = unix_socket::listen(&path)?;
             event_loop.watch(&listener, first_number)?;
             Ok(listener)
         };
@@ -177,9 +172,6 @@ fn execute(
             let guest = event_loop.guest(guest);
             ControlReply::Flows(guest.map(listed_flows).unwrap_or_default())
         }),
-        ControlRequest::CaptureStart { .. } | ControlRequest::CaptureStop { .. } => {
-            Err("this gateway does not capture packets".to_owned())
-        }
     };
     result.unwrap_or_else(ControlReply::Error)
 }
@@ -207,7 +199,6 @@ fn listed_guest(named: &NamedGuest, guest: &Guest) -> ListedGuest {
         flows: (guest.tcp().len() + guest.udp().len()) as u64,
         sent_bytes: tcp.bytes_to_host + udp.bytes_to_host,
         received_bytes: tcp.bytes_to_guest + udp.bytes_to_guest,
-        capture: None,
     }
 }
 

@@ -25,6 +25,8 @@ use std::os::fd::AsFd;
 
 /// Size of the buffer between a socket and a flow, in bytes.
 const BUFFER_LEN: usize = 1 << 18;
+/// Number of descriptors to ask for.
+const DESCRIPTORS: u64 = 65_536;
 /// Time for which no connections are accepted after an accept has failed, for example because no
 /// descriptor is free.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -39,7 +41,8 @@ pub struct EventLoop {
     meter: Meter,
     inbox: Inbox,
     buffer: Vec<u8>,
-    accept_again_at: Instant,
+    /// Time at which listeners are served again after an accept has failed.
+    accept_again_at: Option<Instant>,
 }
 
 /// The outcome of a turn.
@@ -60,6 +63,8 @@ impl EventLoop {
     ///
     /// Returns the error of `epoll_create1(2)` or `getrandom(2)`.
     pub fn new() -> io::Result<Self> {
+        // Each flow has a descriptor. With fewer, further flows fail one by one.
+        _ = os::process::allow_descriptors(DESCRIPTORS);
         Ok(Self {
             poll: Poll::new()?,
             ports: Vec::new(),
@@ -68,7 +73,7 @@ impl EventLoop {
             meter: Meter::new(Clock::None),
             inbox: Inbox::default(),
             buffer: vec![0; BUFFER_LEN],
-            accept_again_at: Instant::ZERO,
+            accept_again_at: None,
         })
     }
 
@@ -175,28 +180,31 @@ impl EventLoop {
         let waited = self.wait(until)?;
         let now = self.clock.now();
         let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
+        if self.accept_again_at.take_if(|at| *at <= now).is_some() {
+            self.ports.iter().for_each(|port| port.accept_connections(true, &self.poll));
+        }
         let mut outcome = Turn::Continue;
         let mut number = 0;
         while let Some((source, flags)) = self.poll.event(number) {
             number += 1;
-            let (guest, is_port) = match source {
+            let guest = match source {
                 Source::Other(other) => {
                     outcome = Turn::Ready(other);
                     continue;
                 }
                 Source::Timer => continue,
-                Source::Forward(..) if now < self.accept_again_at => continue,
                 Source::Device(guest)
                 | Source::Tcp(guest, _)
                 | Source::Udp(guest, _)
                 | Source::Echo(guest, _)
                 | Source::Dns(guest, _)
-                | Source::Forward(guest, _) => (guest, true),
+                | Source::Forward(guest, _) => guest,
             };
-            let Some(port) = self.ports.get_mut(guest).filter(|_| is_port) else { continue };
+            let Some(port) = self.ports.get_mut(guest) else { continue };
             let shared = (&mut self.inbox, &self.poll);
             if port.process(source, flags, shared, &mut cx).is_err() {
-                self.accept_again_at = now + ACCEPT_PAUSE;
+                self.accept_again_at = Some(now + ACCEPT_PAUSE);
+                port.accept_connections(false, &self.poll);
             }
         }
         for (number, port) in self.ports.iter_mut().enumerate() {
@@ -210,16 +218,12 @@ impl EventLoop {
     /// Waits for an event. Returns whether the loop had to sleep.
     fn wait(&mut self, until: Option<Instant>) -> io::Result<bool> {
         let now = self.clock.now();
-        let is_paused = now < self.accept_again_at;
         if self.ports.iter().any(Port::has_more) {
             self.poll.wait(now, Some(now))?;
             return Ok(false);
         }
-        let deadlines = self.ports.iter().filter_map(Port::deadline).chain(until);
-        if is_paused {
-            // A listener that is ready would end each wait at once.
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        let deadlines = self.ports.iter().filter_map(Port::deadline);
+        let deadlines = deadlines.chain(until).chain(self.accept_again_at);
         self.poll.wait(now, deadlines.min())?;
         Ok(true)
     }

@@ -154,6 +154,17 @@ impl ForwardSockets {
         Ok(())
     }
 
+    /// Sets whether connections are accepted. Otherwise they wait in the kernel.
+    pub(crate) fn accept_connections(&self, number: usize, is_accepting: bool, poll: &Poll) {
+        let flags = if is_accepting { EventFlags::IN } else { EventFlags::empty() };
+        for (index, slot) in self.sockets.iter().enumerate() {
+            if let Some(ForwardSocket { socket: HostSocket::Tcp(listener), .. }) = slot {
+                // Cannot fail: the listener is registered as long as it is open.
+                _ = poll.modify(listener, Source::Forward(number, index), flags);
+            }
+        }
+    }
+
     /// Returns the UDP socket with this index.
     pub(crate) fn datagram_socket(&self, index: u32) -> Option<&DatagramSocket> {
         let socket = self.sockets.get(usize::try_from(index).ok()?)?.as_ref()?;

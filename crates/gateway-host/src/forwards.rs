@@ -1,11 +1,10 @@
 //! The port forwards of one guest: which ports of the host lead to which ports of the guest.
 //!
 //! The table contains no sockets. The driver adds a forward, opens its sockets, and removes the
-//! forward again if that fails. For a connection or datagram at a socket, [`ForwardTable::find`]
-//! returns the forward and the port of the guest.
+//! forward again if that fails.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::{error, fmt};
 
 /// Number of a forward, counted from 1 and never reused.
@@ -160,13 +159,6 @@ impl BindAddress {
         };
         is_same_interface && is_same_address
     }
-
-    /// Returns whether a socket that is bound here receives packets for `local`.
-    fn receives(&self, local: IpAddr) -> bool {
-        self.address.is_none_or(|own| {
-            own == local || (own.is_unspecified() && own.is_ipv4() == local.is_ipv4())
-        })
-    }
 }
 
 impl Forward {
@@ -221,22 +213,6 @@ impl ForwardTable {
     /// Returns the forwards in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = (ForwardId, &Forward)> {
         self.forwards.iter().map(|(id, forward)| (*id, forward))
-    }
-
-    /// Returns the forward for a packet to the address `local` of the host, and the port of the
-    /// guest. Of forwards that differ only in their interface, it returns the first.
-    #[must_use]
-    pub fn find(
-        &self,
-        transport: Transport,
-        local: SocketAddr,
-    ) -> Option<(ForwardId, &Forward, u16)> {
-        let (id, forward) = self.iter().find(|(_, forward)| {
-            forward.transport == transport
-                && forward.host_ports.contains(local.port())
-                && forward.bind.receives(local.ip())
-        })?;
-        Some((id, forward, forward.guest_port_for(local.port())?))
     }
 }
 
@@ -329,16 +305,9 @@ mod tests {
 
     #[test]
     fn the_port_of_the_guest_has_the_offset_of_the_port_of_the_host() {
-        let mut table = ForwardTable::default();
-        let wide = table.add(forward("0.0.0.0", (8000, 8010), 80)).unwrap();
-        let local = |text: &str| text.parse::<SocketAddr>().unwrap();
-        let find = |table: &ForwardTable, address| {
-            table.find(Transport::Tcp, local(address)).map(|(id, _, port)| (id, port))
-        };
-        assert_eq!(find(&table, "192.0.2.1:8003"), Some((wide, 83)));
-        assert_eq!(find(&table, "192.0.2.1:8011"), None);
-        assert_eq!(find(&table, "[2001:db8::1]:8003"), None);
-        assert!(table.find(Transport::Udp, local("192.0.2.1:8003")).is_none());
+        let wide = forward("0.0.0.0", (8000, 8010), 80);
+        let ports = [7999, 8000, 8003, 8010, 8011].map(|port| wide.guest_port_for(port));
+        assert_eq!(ports, [None, Some(80), Some(83), Some(90), None]);
     }
 
     #[test]

@@ -8,8 +8,10 @@ use crate::guest_network::{GuestNetwork, Network4, Network6};
 use crate::guest_target::{GuestTarget, TargetKind};
 use crate::port::GuestSettings;
 use crate::program_error::ProgramError;
+use crate::unix_socket;
 use gateway::policy::Rule;
 use gateway::segment::Represented;
+use ipnet::IpNet;
 use net::link::ethernet::MacAddress;
 use os::device::Device;
 use os::namespace_watch::NamespaceWatch;
@@ -21,7 +23,6 @@ use os::tun_in_namespace::{self, TunSetup};
 use rustix::thread::CapabilitySet;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -152,9 +153,7 @@ impl Program {
     }
 
     fn machine_at(&mut self, path: &Path) -> Result<GuestDevice, ProgramError> {
-        // A file of an earlier gateway.
-        _ = fs::remove_file(path);
-        let machine = UnixListener::bind(path).and_then(Machine::new);
+        let machine = unix_socket::listen(path).and_then(Machine::new);
         let machine = machine.map_err(|error| ProgramError::Socket(path.to_owned(), error))?;
         self.files.push(path.to_owned());
         Ok(GuestDevice::Machine(machine))
@@ -230,6 +229,14 @@ impl Drop for Program {
             _ = fs::remove_file(file);
         }
     }
+}
+
+/// Returns the rules for prefixes that are permitted and refused.
+#[must_use]
+pub fn rules(permitted: &[IpNet], refused: &[IpNet]) -> Vec<Rule> {
+    let rule = |is_permitted: bool| move |prefix: &IpNet| Rule { prefix: *prefix, is_permitted };
+    let permitted = permitted.iter().map(rule(true));
+    permitted.chain(refused.iter().map(rule(false))).collect()
 }
 
 fn tap_in(

@@ -27,17 +27,7 @@ mod resolv_conf;
 pub mod slirp4netns;
 mod tcp_sockets;
 mod udp_sockets;
-
-use gateway::policy::Rule;
-use ipnet::IpNet;
-
-/// Returns the rules for prefixes that are permitted and refused.
-#[must_use]
-pub fn rules(permitted: &[IpNet], refused: &[IpNet]) -> Vec<Rule> {
-    let rule = |is_permitted: bool| move |prefix: &IpNet| Rule { prefix: *prefix, is_permitted };
-    let permitted = permitted.iter().map(rule(true));
-    permitted.chain(refused.iter().map(rule(false))).collect()
-}
+mod unix_socket;
 
 pub use event_loop::{EventLoop, Turn};
 pub use forward_sockets::GuestAddresses;

@@ -123,6 +123,16 @@ impl Poll {
         Ok(epoll::add(&self.epoll, descriptor, EventData::new_u64(source.to_bits()), flags)?)
     }
 
+    /// Changes the events of a registered descriptor.
+    pub(crate) fn modify(
+        &self,
+        descriptor: impl AsFd,
+        source: Source,
+        flags: EventFlags,
+    ) -> io::Result<()> {
+        Ok(epoll::modify(&self.epoll, descriptor, EventData::new_u64(source.to_bits()), flags)?)
+    }
+
     /// Waits for events at most until `until`. `now` is the current time. The wait may end early.
     pub(crate) fn wait(&mut self, now: Instant, until: Option<Instant>) -> io::Result<()> {
         if let Some(until) = until {

@@ -143,6 +143,11 @@ impl Port {
         self.forwards.remove(id).is_some()
     }
 
+    /// Sets whether connections to forwarded ports are accepted.
+    pub(crate) fn accept_connections(&self, is_accepting: bool, poll: &Poll) {
+        self.forward_sockets.accept_connections(self.number, is_accepting, poll);
+    }
+
     /// Processes the readiness of one descriptor of the port. Returns an error if a connection could
     /// not be accepted.
     pub(crate) fn process(

@@ -445,8 +445,10 @@ impl Relay {
         let Relayed { source, destination, packet } = relayed;
         let is_dns = destination.port() == DOMAIN_PORT;
         if is_dns && self.dns_addresses.contains(&destination.ip()) {
-            let size = usize::from(packet.offload.segment_size).max(1);
-            let size = if packet.offload.segment_size == 0 { packet.len().max(1) } else { size };
+            let size = match packet.offload.segment_size {
+                0 => packet.len().max(1),
+                size => size.into(),
+            };
             for query in packet.data().chunks(size) {
                 self.dns.receive_query(*source, *destination, query, cx);
             }

@@ -217,6 +217,54 @@ fn a_published_port_of_a_guest_without_listener_is_reset() {
     });
 }
 
+#[test]
+fn connections_beyond_the_limit_of_descriptors_wait_until_one_is_free() {
+    const CLIENTS: usize = 80;
+    in_host_network(|| {
+        let guest = Guest::new();
+        let port = listen(Ipv4Addr::LOCALHOST).1.port();
+        let namespace = format!("netns:{}", guest.namespace);
+        let mut child = Command::new("prlimit")
+            .args(["--nofile=48:48", env!("CARGO_BIN_EXE_plumb"), "gateway", &namespace])
+            .args(["-p", &format!("{port}:80")])
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        ProgramLog::read(child.stderr.take().unwrap()).wait_for("10.0.2.100");
+        let _gateway = Gateway { child };
+        let listener = guest.run(|| TcpListener::bind((GUEST, 80)).unwrap());
+        let connect = |_| {
+            let client = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+            client.set_read_timeout(Some(TIMEOUT)).unwrap();
+            client
+        };
+        let clients: Vec<TcpStream> = (0..CLIENTS).map(connect).collect();
+        thread::spawn(move || {
+            listener.incoming().for_each(|stream| stream.unwrap().write_all(b"hello").unwrap());
+        });
+        for mut client in clients {
+            let mut received = String::new();
+            client.read_to_string(&mut received).unwrap();
+            assert_eq!(received, "hello");
+        }
+    });
+}
+
+#[test]
+fn a_file_in_the_place_of_a_socket_is_kept() {
+    in_host_network(|| {
+        let path = control_path("file");
+        std::fs::write(&path, "data").unwrap();
+        let Output { stderr, status, .. } =
+            command(&format!("qemu:{}", path.display()), &[]).output().unwrap();
+        let message = String::from_utf8(stderr).unwrap();
+        assert!(message.contains("in use") && status.code() == Some(4), "{message}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "data");
+        std::fs::remove_file(&path).unwrap();
+    });
+}
+
 // Row 105 of the attack table.
 #[test]
 fn a_datagram_of_another_host_does_not_reach_the_port_of_a_guest() {

@@ -1,7 +1,7 @@
-//! The gateway in place of pasta and passt of March 2023: their arguments, texts and port
-//! specifications.
+//! The arguments, texts and port specifications of pasta and passt of March 2023. No program uses
+//! them yet: started under these names, plumb reports that it does not replace them.
 //!
-//! The driver calls [`parse`] with the mode of `argv[0]` and the arguments after it. For an
+//! A driver calls [`parse`] with the mode of `argv[0]` and the arguments after it. For an
 //! [`Invocation::Run`](crate::invocation::Invocation::Run) it opens the guest of
 //! [`PastaSettings::guest`] (a namespace by `os::target_namespace` and `os::tun_in_namespace`, or
 //! the socket of a virtual machine with [`crate::qemu_framing`]), adds the forwards of

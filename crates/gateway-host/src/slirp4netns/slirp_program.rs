@@ -7,6 +7,7 @@ use crate::forwards::{ForwardChange, ForwardTable};
 use crate::guest_device::GuestDevice;
 use crate::guest_network::{GuestNetwork, Network4, Network6};
 use crate::program_error::ProgramError;
+use crate::unix_socket;
 use gateway::policy::Rule;
 use gateway::segment::Represented;
 use net::Instant;
@@ -144,7 +145,7 @@ impl SlirpProgram {
         let Some(request) = api.read(number - FIRST_CLIENT) else { return };
         let address = self.settings.network.guest();
         let guest = self.guest;
-        // The event loop has the sockets and its own table, so this one is only for the reply.
+        // The API changes the table and the sockets together, so it borrows the table.
         let mut table: ForwardTable = self.event_loop.take_forwards(guest).unwrap_or_default();
         let reply = api::answer(&request, address, &mut table, &mut |change| match change {
             ForwardChange::Open(id, forward) => {
@@ -162,13 +163,7 @@ impl SlirpProgram {
 
 impl Api {
     fn bind(path: PathBuf) -> Result<Self, ProgramError> {
-        // A file of an earlier gateway.
-        _ = fs::remove_file(&path);
-        let listener = UnixListener::bind(&path).and_then(|listener| {
-            listener.set_nonblocking(true)?;
-            Ok(listener)
-        });
-        match listener {
+        match unix_socket::listen(&path) {
             Ok(listener) => Ok(Self { path, listener, clients: Vec::new() }),
             Err(error) => Err(ProgramError::Socket(path, error)),
         }

@@ -225,8 +225,8 @@ impl Flows {
         Some(event)
     }
 
-    /// Processes the SYNs and the events of the guest's connections. `resolve` returns the address
-    /// at which the host reaches a destination of the guest.
+    /// Processes the SYNs and the events of the guest's connections. `policy` decides which
+    /// destinations the guest may reach.
     pub fn run(&mut self, tcp: &mut Tcp, policy: &mut Policy, cx: &mut Cx<'_>) {
         while let Some(open) = tcp.deferred_open() {
             self.open(tcp, &open, policy, cx);

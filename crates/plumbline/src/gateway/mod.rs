@@ -7,7 +7,7 @@ pub(crate) use help::{ABOUT, PAGE};
 use crate::exit::{self, Failure};
 use crate::heading;
 use gateway_host::forwards::Forward;
-use gateway_host::gateway_program::{GuestEnd, Program, ProgramSettings};
+use gateway_host::gateway_program::{self, GuestEnd, Program, ProgramSettings};
 use gateway_host::guest_target::GuestTarget;
 use gateway_host::invocation::{ExitText, Invocation, ProgramName};
 use gateway_host::published_port;
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     let settings = ProgramSettings {
         guests,
         forwards: arguments.publish.clone(),
-        rules: gateway_host::rules(&arguments.allow, &arguments.deny),
+        rules: gateway_program::rules(&arguments.allow, &arguments.deny),
         permits_host_loopback: arguments.host_loopback,
         has_ipv6: !arguments.no_ipv6,
         is_configuring: !arguments.no_configure,
@@ -91,7 +91,10 @@ pub(crate) fn run_as_named() -> Option<ExitCode> {
     let (name, arguments) = arguments.split_first()?;
     match ProgramName::of(name)? {
         ProgramName::Slirp4netns => Some(run_slirp4netns(arguments)),
-        ProgramName::Pasta | ProgramName::Passt => None,
+        ProgramName::Pasta | ProgramName::Passt => {
+            eprintln!("plumb does not replace pasta and passt: use slirp4netns or plumb gateway");
+            Some(ExitCode::FAILURE)
+        }
     }
 }
 
