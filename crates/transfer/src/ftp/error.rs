@@ -302,9 +302,42 @@ pub(super) fn malformed(why: &str) -> TransferError {
     (DataFailure::Malformed, io::Error::new(ErrorKind::InvalidData, why.to_owned()))
 }
 
+/// Replaces a refusal by the server with the local cause of the failure, if there is one. The refusal
+/// is the server's reply to the loss of the data connection that this end closed, and can arrive before
+/// the result of the transfer.
+pub(super) fn prefer_local_cause(failure: &mut Failure, result: &Result<(), TransferError>) {
+    if let (FailureReason::Refused(_), Err((cause, _))) = (&failure.why, result)
+        && matches!(cause, DataFailure::File | DataFailure::Excess | DataFailure::Malformed)
+    {
+        failure.why = FailureReason::Data(*cause);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use protocols::ftp::{Code, Reply};
+
+    #[test]
+    fn a_local_cause_precedes_the_reply_to_the_closed_data_connection() {
+        let reply = Reply { code: Code::new(426).unwrap(), lines: vec![b"aborted".to_vec()] };
+        let failure = Failure { step: Step::Data, why: FailureReason::Refused(reply) };
+        let reason = |result| {
+            let mut failure = failure.clone();
+            prefer_local_cause(&mut failure, &result);
+            failure.why
+        };
+        for (error, cause) in [
+            (local_error(ErrorKind::StorageFull.into()), DataFailure::File),
+            (limit_exceeded(String::new()), DataFailure::Excess),
+            (malformed(""), DataFailure::Malformed),
+        ] {
+            assert_eq!(reason(Err(error)), FailureReason::Data(cause));
+        }
+        let lost = connection_lost(ErrorKind::ConnectionReset.into());
+        assert_eq!(reason(Err(lost)), failure.why);
+        assert_eq!(reason(Ok(())), failure.why);
+    }
 
     #[test]
     fn a_server_without_an_ftp_greeting_is_described_by_what_it_sent() {

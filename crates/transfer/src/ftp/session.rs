@@ -11,6 +11,7 @@ use super::command_trace::command_lines;
 use super::connector::Shared;
 use super::data_task::LocalEnd;
 use super::data_task::{DataTask, Started, TransferRequest, TransferResult};
+use super::error::prefer_local_cause;
 use super::session_timing::SessionTiming;
 use crate::ftp_data::Canceller;
 use crate::pace::RateLimit;
@@ -193,13 +194,8 @@ impl Session {
         let failure = Failure { step: Step::Command, why: FailureReason::ControlLost };
         let mut result = result.and_then(|done| done.ok_or(failure));
         let moved = self.moved.take();
-        if let (Err(Failure { why: why @ FailureReason::Refused(_), .. }), Some(moved)) =
-            (&mut result, &moved)
-            && let Err((DataFailure::File, _)) = &moved.result
-        {
-            // The local file caused the failure. The server's refusal only arrived before the data
-            // thread reported this cause.
-            *why = FailureReason::Data(DataFailure::File);
+        if let (Err(failure), Some(moved)) = (&mut result, &moved) {
+            prefer_local_cause(failure, &moved.result);
         }
         TaskOutcome { result, moved }
     }
