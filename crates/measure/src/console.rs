@@ -371,11 +371,22 @@ impl MeasureConsole {
         self.screen.terminal.cell(row, column).is_some_and(|cell| cell.character() == character)
     }
 
-    /// Returns the last line of the screen that contains text.
+    /// Returns the last line of the screen that contains text, together with the lines before it if
+    /// the program has wrapped a longer line at words.
     pub(crate) fn last_line(&self) -> Option<String> {
         let rows = (0..ROWS).rev().map(|row| self.screen.terminal.row_text(row));
-        let mut texts = rows.map(|text| text.trim().to_owned());
-        texts.find(|text| !text.is_empty())
+        let mut texts = rows.map(|text| text.trim().to_owned()).skip_while(String::is_empty);
+        let mut line = texts.next()?;
+        for before in texts {
+            let first_word = line.split(' ').next().unwrap_or_default();
+            let is_wrapped = !before.is_empty()
+                && before.chars().count() + 1 + first_word.chars().count() > usize::from(COLUMNS);
+            if !is_wrapped {
+                break;
+            }
+            line = format!("{before} {line}");
+        }
+        Some(line)
     }
 
     /// Returns the text in the cursor's row before the cursor, including blanks.

@@ -325,7 +325,9 @@ impl MeasureSession {
                 return self.answer(&password, true, cx);
             }
             (Prompt::Password, Some(Login { password: None, .. })) => {
-                self.note("the remote host asks for a password: use --password-file");
+                // Keys typed at this prompt would be taken for a password.
+                return self
+                    .end_at_question("the remote host asks for a password: use --password-file");
             }
             (Prompt::Login | Prompt::Password, Some(_)) => {
                 self.findings.is_refused = true;

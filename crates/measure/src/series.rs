@@ -160,6 +160,10 @@ impl Series<'_> {
                 record.verdict = format!("{clause}. {}", record.verdict);
             }
             record.failure = measured.as_ref().and_then(failure).or(failed_tries);
+            if every_ns.is_none() && self.interrupts.is_interrupted() {
+                let rest = record.verdict;
+                record.verdict = format!("The measurement was interrupted before its end. {rest}");
+            }
         }
         record.assessment = Some(Assessment::of(&record));
         let last_failure = last_failure.filter(|_| measured.is_none());

@@ -65,6 +65,7 @@ pub mod packet_socket;
 pub mod pam;
 #[cfg(target_os = "linux")]
 pub mod ping_socket;
+pub mod port_owner;
 #[cfg(target_os = "linux")]
 pub mod privileges;
 #[cfg(target_os = "linux")]

@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn a_slow_echo_has_its_own_remedy_beside_the_first_cause() {
         let mut measured = login_with_echo(121_000_000, 4_000_000);
-        measured.causes = vec![cause("far host", "a screenful", [300_000_000, 400_000_000])];
+        measured.causes = vec![cause("remote host", "a screenful", [300_000_000, 400_000_000])];
         let echo = Assessment::of(&measured).slow_echo.unwrap();
         assert_eq!((echo.location, echo.ns), (Location::RemoteHost, 117_000_000));
         assert!(echo.remedy.starts_with("Check the load there"), "{}", echo.remedy);

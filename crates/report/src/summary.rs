@@ -64,7 +64,7 @@ pub fn rfc573(measured: &Measurement, style: Style) -> String {
     format!("{RFC_573_TITLE}\n{}", style.in_charset(&table))
 }
 
-const CAUSES_TITLE: &str = "Causes, most expensive first";
+const CAUSES_TITLE: &str = "Causes, most important first";
 const RFC_573_TITLE: &str = "The six measures of RFC 573";
 
 /// A table with its title, and the time split that is drawn below the table.
@@ -217,8 +217,13 @@ fn subject(measured: &Measurement) -> String {
 }
 
 fn causes(causes: &[NamedCause]) -> Table {
-    let table = Table::new().text("cause").number("costs").number("share");
-    let mut table = table.number("gain without it").text("of");
+    // The gain is a column only if it differs from the cost: removing a cause can leave other waits.
+    let has_gains = causes.iter().any(|cause| duration(cause.gain_ns) != duration(cause.cost_ns));
+    let mut table = Table::new().text("cause").number("costs").number("share");
+    if has_gains {
+        table = table.number("gain without it");
+    }
+    let mut table = table.text("of");
     for cause in causes {
         let name = match CauseKind::from_name(&cause.name) {
             Some(kind) => kind.text(),
@@ -231,7 +236,9 @@ fn causes(causes: &[NamedCause]) -> Table {
         let operation_and_time = format!("{operation} of {}", duration(cause.operation_ns));
         let cost = duration(cause.cost_ns);
         let share = share(cause.cost_ns, cause.operation_ns);
-        table.row([name.to_owned(), cost, share, duration(cause.gain_ns), operation_and_time]);
+        let gain = has_gains.then(|| duration(cause.gain_ns));
+        let cells = [name.to_owned(), cost, share].into_iter().chain(gain);
+        table.row(cells.chain([operation_and_time]));
     }
     table
 }

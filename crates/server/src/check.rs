@@ -18,19 +18,27 @@ use os::user::User;
 const SERVICE_USER: &str = "plumb";
 
 /// Validates the configuration and the files that it names, with the rights of the user `check_as` if it
-/// is given. This process then remains that user. Returns warnings, each a sentence.
+/// is given. This process then remains that user. `server_pid` is the server that will load the
+/// configuration, if it is known. Returns warnings, each a sentence.
 ///
 /// # Errors
 ///
 /// Returns the first error of the configuration or of a file that it names, or an error if this process
 /// cannot become the user.
-pub fn check(flags: &Flags, check_as: Option<&str>) -> Result<Vec<String>> {
+pub fn check(
+    flags: &Flags,
+    check_as: Option<&str>,
+    server_pid: Option<u32>,
+) -> Result<Vec<String>> {
     carrier::check_host_supported(&flags.via)?;
     let mut warnings = Vec::new();
     match check_as {
         Some(name) => become_user(name)?,
-        // The package creates the user of its services.
-        None if os::user::is_root() && matches!(User::named(SERVICE_USER), Ok(Some(_))) => {
+        // The check of a reload has the rights of its service. The package creates the user of its services.
+        None if server_pid.is_none()
+            && os::user::is_root()
+            && matches!(User::named(SERVICE_USER), Ok(Some(_))) =>
+        {
             warnings.push(format!(
                 "checked with the rights of root; --check-as {SERVICE_USER} checks with those of the \
                  packaged service"
@@ -50,10 +58,12 @@ pub fn check(flags: &Flags, check_as: Option<&str>) -> Result<Vec<String>> {
         warnings.extend(tftp.unwritable_root());
     }
     if loader.wants_logins() {
-        LoginPlan::prepare(loader.login()?)?.configuration().certificate.check()?;
+        let plan = LoginPlan::prepare(loader.login()?)?;
+        plan.configuration().certificate.check()?;
+        warnings.extend(plan.service_user_note());
     }
     if flags.via == Route::Kernel {
-        warnings.extend(resources::check(&loader)?);
+        warnings.extend(resources::check(&loader, server_pid)?);
     }
     Ok(warnings)
 }
@@ -79,13 +89,13 @@ mod tests {
     #[test]
     fn check_and_server_reject_a_serial_line_alike() {
         let serial = flags("serial:/dev/ttyS0?baud=9600&link=llp");
-        let check_result = check(&serial, None);
+        let check_result = check(&serial, None, None);
         let prepare_result = crate::prepare(&serial);
         let messages = [check_result.map(drop), prepare_result.map(drop)]
             .map(|result| format!("{:#}", result.unwrap_err()));
         let why = "a serial line leads to one host only, and this command needs a network: \
                    use tun: or tap:";
         assert_eq!(messages, [why, why]);
-        assert!(check(&flags("tun:plumb9"), None).is_ok());
+        assert!(check(&flags("tun:plumb9"), None, None).is_ok());
     }
 }

@@ -57,6 +57,11 @@ impl LogFile {
 
     /// Writes all further lines to this file.
     pub(super) fn use_for_log(self) {
+        if let Some(path) = self.path.as_deref().filter(|_| lock(&DESTINATION).path.is_none()) {
+            let level = if is_journal() { "<6>" } else { "" };
+            // Ignored: nothing may read standard error.
+            _ = writeln!(io::stderr(), "{level}the log continues in {}", path.display());
+        }
         let mut destination = lock(&DESTINATION);
         *destination = Destination { path: self.path, opened: self.file, is_changed: true };
     }

@@ -52,6 +52,22 @@ impl LoginPlan {
     pub(crate) const fn configuration(&self) -> &LoginConfiguration {
         &self.configuration
     }
+
+    /// Returns a warning if clients get programs that run as the user of the server.
+    pub(crate) fn service_user_note(&self) -> Option<String> {
+        let names = match &self.service {
+            Service::Users(users) => users::with_programs_of_the_server(users),
+            Service::Exec(_) => vec!["every client".to_owned()],
+            Service::NoLogins | Service::SystemLogin => Vec::new(),
+        };
+        (!names.is_empty()).then(|| {
+            format!(
+                "exec without runs-as ({}) runs as the user of the server, who can read the user \
+                 files, keys and records: use it only for programs that give no shell",
+                names.join(", ")
+            )
+        })
+    }
 }
 
 /// State shared by all login sessions.

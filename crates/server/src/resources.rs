@@ -3,7 +3,8 @@
 use super::configuration_loader::ConfigurationLoader;
 use super::listen_addresses::ListenAddresses;
 use super::listener::listen_error;
-use anyhow::Result;
+use anyhow::{Result, bail};
+use os::port_owner::{self, PortProtocol};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
@@ -14,8 +15,12 @@ use std::path::Path;
 ///
 /// # Errors
 ///
-/// Returns an error if a setting is invalid, or if an address is not an address of this machine.
-pub(super) fn check(loader: &ConfigurationLoader<'_>) -> Result<Vec<String>> {
+/// Returns an error if a setting is invalid, if an address is not an address of this machine, or if a
+/// program other than the server `server_pid` uses a port.
+pub(super) fn check(
+    loader: &ConfigurationLoader<'_>,
+    server_pid: Option<u32>,
+) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
     let mut tcp: Vec<SocketAddr> = loader.metrics().into_iter().map(|metrics| metrics.at).collect();
     let mut add = |addresses: &ListenAddresses| {
@@ -34,11 +39,11 @@ pub(super) fn check(loader: &ConfigurationLoader<'_>) -> Result<Vec<String>> {
     }
     for address in tcp {
         let bound = std::net::TcpListener::bind(address).map(drop);
-        warnings.extend(address_warning(address, bound, "TCP")?);
+        warnings.extend(address_warning(address, bound, PortProtocol::Tcp, server_pid)?);
     }
     for address in loader.tftp()?.into_iter().flat_map(|tftp| tftp.addresses().to_vec()) {
         let bound = UdpSocket::bind(address).map(drop);
-        warnings.extend(address_warning(address, bound, "UDP")?);
+        warnings.extend(address_warning(address, bound, PortProtocol::Udp, server_pid)?);
     }
     Ok(warnings)
 }
@@ -47,15 +52,27 @@ pub(super) fn check(loader: &ConfigurationLoader<'_>) -> Result<Vec<String>> {
 fn address_warning(
     address: SocketAddr,
     bound: io::Result<()>,
-    protocol: &str,
+    protocol: PortProtocol,
+    server_pid: Option<u32>,
 ) -> Result<Option<String>> {
     let Err(error) = bound else { return Ok(None) };
+    let name = match protocol {
+        PortProtocol::Tcp => "TCP",
+        PortProtocol::Udp => "UDP",
+    };
     match error.kind() {
         ErrorKind::AddrInUse => {
-            Ok(Some(format!("{protocol} address {address} is in use, perhaps by this server")))
+            let owns = |pid| port_owner::has_port(pid, protocol, address.port());
+            match server_pid.and_then(owns) {
+                Some(true) => Ok(None),
+                Some(false) => bail!("{name} address {address} is used by another program"),
+                None => {
+                    Ok(Some(format!("{name} address {address} is in use, perhaps by this server")))
+                }
+            }
         }
         ErrorKind::PermissionDenied => Ok(Some(format!(
-            "{protocol} address {address} needs root, CAP_NET_BIND_SERVICE or a socket unit"
+            "{name} address {address} needs root, CAP_NET_BIND_SERVICE or a socket unit"
         ))),
         _ => Err(listen_error(address, error)),
     }
@@ -83,13 +100,17 @@ mod tests {
     use std::net::TcpListener;
 
     fn check_text(text: &str) -> Result<Vec<String>, String> {
+        check_text_for(text, None)
+    }
+
+    fn check_text_for(text: &str, server_pid: Option<u32>) -> Result<Vec<String>, String> {
         let name = format!("plumb-resources-{}-{}", std::process::id(), text.len());
         let path = std::env::temp_dir().join(name);
         std::fs::write(&path, text).unwrap();
         let flags = Flags { config: Some(path.clone()), ..Flags::default() };
         let loader = ConfigurationLoader::open(&flags).unwrap();
         std::fs::remove_file(path).unwrap();
-        check(&loader).map_err(|error| format!("{error:#}"))
+        check(&loader, server_pid).map_err(|error| format!("{error:#}"))
     }
 
     #[test]
@@ -100,6 +121,14 @@ mod tests {
         let warnings = check_text(&ftp(&address.to_string())).unwrap();
         assert_eq!(warnings, [format!("TCP address {address} is in use, perhaps by this server")]);
         assert_eq!(check_text(&ftp("127.0.0.1:0")), Ok(Vec::new()));
+        let text = ftp(&address.to_string());
+        assert_eq!(check_text_for(&text, Some(std::process::id())), Ok(Vec::new()));
+        let mut other = std::process::Command::new("cat");
+        let mut other = other.stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let error = check_text_for(&text, Some(other.id())).unwrap_err();
+        assert_eq!(error, format!("TCP address {address} is used by another program"));
+        drop(other.stdin.take());
+        other.wait().unwrap();
         let error = check_text(&ftp("192.0.2.9:2121")).unwrap_err();
         assert!(error.contains("192.0.2.9:2121: not an address of this machine"), "{error}");
     }

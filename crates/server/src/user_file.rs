@@ -81,6 +81,11 @@ impl<A: UserEntry> UserFile<A> {
         self.accounts.contains_key(name)
     }
 
+    /// Returns the accounts with their names, in the order of the names.
+    pub(super) fn accounts_by_name(&self) -> impl Iterator<Item = (&str, &A)> {
+        self.accounts.iter().map(|(name, account)| (name.as_str(), account))
+    }
+
     /// Returns the entries of all users.
     pub(super) fn accounts(&self) -> impl Iterator<Item = &A> {
         self.accounts.values()

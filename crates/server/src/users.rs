@@ -60,11 +60,19 @@ impl user_file::UserEntry for LoginUserEntry {
 pub(super) fn check_rights(users: &Users, is_root: bool) -> Result<()> {
     match users.accounts().find_map(|account| account.runs_as.as_ref()) {
         Some(name) if !is_root => bail!(
-            "runs-as = {name:?} needs root: start the server as root, or give the user a program with \
-             exec instead"
+            "runs-as = {name:?} needs root: start the server as root; exec without runs-as is only for \
+             programs that give no shell"
         ),
         _ => Ok(()),
     }
+}
+
+/// Returns the names of the accounts whose programs run as the user of the server.
+pub(super) fn with_programs_of_the_server(users: &Users) -> Vec<String> {
+    let accounts = users.accounts_by_name();
+    let is_of_server =
+        |account: &LoginUserEntry| account.exec.is_some() && account.runs_as.is_none();
+    accounts.filter(|(_, account)| is_of_server(account)).map(|(name, _)| name.to_owned()).collect()
 }
 
 #[cfg(test)]
@@ -96,6 +104,9 @@ mod tests {
         assert!(check_rights(&users, true).is_ok());
         let error = check_rights(&users, false).unwrap_err().to_string();
         assert!(error.starts_with("runs-as = \"daemon\" needs root"), "{error}");
-        assert!(check_rights(&parse("exec = [\"true\"]").unwrap(), false).is_ok());
+        let with_exec = parse("exec = [\"true\"]").unwrap();
+        assert!(check_rights(&with_exec, false).is_ok());
+        assert_eq!(with_programs_of_the_server(&with_exec), ["a"]);
+        assert_eq!(with_programs_of_the_server(&users), [""; 0]);
     }
 }

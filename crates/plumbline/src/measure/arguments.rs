@@ -47,7 +47,7 @@ pub(crate) const PAGE: ManualPage = ManualPage {
         (2, "Invalid arguments"),
         (3, "Nothing measured"),
         (4, "Local error, such as permission denied"),
-        (130, "Interrupted (SIGINT) before anything was measured"),
+        (130, "Interrupted (SIGINT); the report has what was measured until then"),
     ],
     environment: &[
         &[
@@ -78,6 +78,9 @@ pub(crate) struct Arguments {
     /// A port as in telnet HOST PORT, which only leads to a hint.
     #[arg(hide = true, value_name = "port")]
     port: Option<String>,
+    /// A port as in ssh -p PORT HOST, which only leads to a hint.
+    #[arg(short = 'p', long = "port", hide = true, value_name = "port", conflicts_with = "port")]
+    port_option: Option<String>,
     /// Measure this program on a pseudo-terminal, such as 'ssh host'
     ///
     /// The program and its arguments are one word of the shell. They are split by the quoting rules
@@ -90,7 +93,8 @@ pub(crate) struct Arguments {
     ///
     /// A program that predicts echoes, such as mosh and plumb login, displays a key before the host
     /// has echoed it. Use plumb login --predict never to compare hosts.
-    #[arg(long, value_name = "command", num_args = 2.., conflicts_with_all = ["target", "exec"])]
+    #[arg(long, value_name = "command", num_args = 2..,
+          conflicts_with_all = ["target", "exec", "html", "verbose", "rfc573"])]
     pub(super) compare: Vec<ProgramTarget>,
     /// Compare data with a known pattern, and count wrong bits, bytes, blocks and files. The data
     /// is the files written by --write, or the echo of typed characters; --keys specifies their
@@ -116,7 +120,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "command", help_heading = heading::LOGIN)]
     pub(super) command: Option<String>,
     /// Number of keys whose echo is measured [default: 200; if these take more than 30 seconds,
-    /// fewer, but at least 20]
+    /// fewer, but at least 20; with --follow 20]
     #[arg(long, value_name = "count", value_parser = clap::value_parser!(u32).range(1..=100_000),
           help_heading = heading::LOGIN)]
     pub(super) keys: Option<u32>,
@@ -159,7 +163,7 @@ pub(crate) struct Arguments {
 
     /// Try until an interrupt, and display the tries on the whole terminal: the last one, the times
     /// of the recent ones, and the parts of an echo. The key q ends the tries. The default of --every
-    /// is 1s
+    /// is 1s. Only the first try logs in; the others measure the time to the prompt, and an echo there
     #[arg(long, conflicts_with_all = ["count", "length"], help_heading = heading::SERIES)]
     pub(super) follow: bool,
 
@@ -217,6 +221,9 @@ impl Arguments {
         let has_end = self.count.is_some() || self.length.is_some();
         let is_series = has_end || self.every.is_some() || self.follow;
         let target = self.target()?;
+        if let Some(port) = &self.port_option {
+            bail!("the port is a part of the target: use plumb measure {target}:{port}");
+        }
         if let Some(port) = &self.port {
             let example = format!("{target}:{port}");
             let hint = match example.parse::<MeasureTarget>() {
@@ -309,6 +316,8 @@ mod tests {
         );
         let error = arguments("host other").schedule().unwrap_err().to_string();
         assert!(error.ends_with("use --compare"), "{error}");
+        let error = arguments("-p 2323 host").schedule().unwrap_err().to_string();
+        assert_eq!(error, "the port is a part of the target: use plumb measure host:2323");
     }
 
     #[test]

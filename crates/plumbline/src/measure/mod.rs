@@ -36,6 +36,9 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
 use std::time::SystemTime;
 
+/// Default of --keys for --follow: the first measurement is short, so that the display begins soon.
+const FOLLOW_KEYS: u32 = 20;
+
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     let schedule = match arguments.schedule() {
@@ -75,10 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         }
         Ok(result(&series_result))
     });
-    measured.unwrap_or_else(|error| {
-        print_error(&error);
-        Err(Failure::ThisMachine)
-    })
+    measured.unwrap_or_else(|error| Err(exit::local_failure(&error)))
 }
 
 /// Returns whether the series is displayed on the whole terminal.
@@ -128,7 +128,7 @@ fn options(arguments: &Arguments) -> Result<MeasureOptions> {
             credentials: login_credentials,
             prompts,
             command: arguments.command.clone(),
-            keys: arguments.keys,
+            keys: arguments.keys.or(arguments.follow.then_some(FOLLOW_KEYS)),
         },
         files: FileOptions {
             largest_bytes: arguments.bytes,
@@ -166,8 +166,10 @@ fn compare(
         true => serde_json::to_string_pretty(&programs)? + "\n",
         false => report::comparison::text(&programs, style_with(arguments.color)),
     };
-    // Ignored: the reader of the output has gone.
-    _ = io::stdout().write_all(text.as_bytes());
+    io::stdout().write_all(text.as_bytes())?;
+    if interrupts.is_interrupted() {
+        return Ok(Err(Failure::Interrupted));
+    }
     let has_failure = programs.iter().any(|program| program.failure.is_some());
     Ok(if has_failure { Err(Failure::RemoteHost) } else { Ok(()) })
 }
@@ -190,13 +192,14 @@ fn result(series_result: &SeriesResult) -> exit::Result {
 fn report(arguments: &Arguments, series_result: &SeriesResult) -> Result<()> {
     let SeriesResult { measured, record, last_failure } = series_result;
     let style = style_with(arguments.color);
+    let mut printed = Ok(());
     // A single failed try is reported as one message; several tries have a report.
-    if measured.is_some() || record.tries.len() > 1 {
-        let text =
-            if arguments.json { record.to_json() + "\n" } else { text(arguments, record, style) };
-        // Ignored: the reader of the output has gone.
-        _ = io::stdout().write_all(text.as_bytes());
-    } else if let Some(failure) = last_failure {
+    if arguments.json {
+        printed = io::stdout().write_all((record.to_json() + "\n").as_bytes());
+    } else if measured.is_some() || record.tries.len() > 1 {
+        printed = io::stdout().write_all(text(arguments, record, style).as_bytes());
+    }
+    if let (None, Some(failure), ..=1) = (measured, last_failure, record.tries.len()) {
         let is_remote = failure.kind == FailureKind::RemoteHost;
         let grade = if is_remote && !arguments.json { "FAILED: " } else { "" };
         print_error(&anyhow::anyhow!("{grade}{}", failure.reason));
@@ -220,7 +223,8 @@ fn report(arguments: &Arguments, series_result: &SeriesResult) -> Result<()> {
         std::fs::write(file, page.render())
             .with_context(|| format!("cannot write the report to {}", file.display()))?;
     }
-    Ok(())
+    // The page is complete even if the reader of the output has closed the pipe.
+    Ok(printed?)
 }
 
 /// Checks before a measurement that its page can be written; an existing file remains unchanged.

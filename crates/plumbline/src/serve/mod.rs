@@ -53,7 +53,9 @@ fn print(text: &str) -> Result<()> {
 
 /// Checks the configuration, and prints the result.
 fn check(arguments: &Arguments) -> exit::Result {
-    match server::check(&arguments.to_flags(), arguments.check_as.as_deref()) {
+    // systemd names the running server to the commands of ExecReload (systemd.exec(5)).
+    let server_pid = std::env::var("MAINPID").ok().and_then(|pid| pid.parse().ok());
+    match server::check(&arguments.to_flags(), arguments.check_as.as_deref(), server_pid) {
         Ok(warnings) => {
             // Nothing can be reported if standard output is closed.
             for line in warnings {

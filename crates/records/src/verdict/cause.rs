@@ -113,7 +113,7 @@ impl CauseKind {
         Self::Unknown,
     ];
 
-    /// Returns the name of the kind in records; the name never changes.
+    /// Returns the name of the kind in records. Records with earlier names remain readable.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -121,7 +121,7 @@ impl CauseKind {
             Self::SlowGreeting => "slow greeting",
             Self::SlowPrompt => "slow prompt",
             Self::SlowLogin => "slow login",
-            Self::RemoteHost => "far host",
+            Self::RemoteHost => "remote host",
             Self::Pauses => "pauses",
             Self::Distance => "distance",
             Self::LineRate => "line rate",
@@ -158,7 +158,6 @@ impl CauseKind {
     pub const fn text(self) -> &'static str {
         match self {
             Self::NameServer => "name resolution",
-            Self::RemoteHost => "remote host",
             Self::Pauses => "program pauses",
             Self::Distance => "round-trip time",
             Self::LineRate => "link rate",
@@ -174,6 +173,10 @@ impl CauseKind {
     /// Returns the kind with the [`CauseKind::name`] `name`.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
+        // Records of version 0.1 have this name.
+        if name == "far host" {
+            return Some(Self::RemoteHost);
+        }
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
@@ -305,6 +308,12 @@ const MIN_SHARE_DIVISOR: u64 = 10;
 /// can be fixed.
 const LIMIT_WEIGHT_DIVISOR: u64 = 4;
 
+/// Two causes weigh about the same if their weights differ by at most this part of the larger one.
+const SIMILAR_WEIGHT_DIVISOR: u64 = 10;
+/// Of two causes that weigh about the same, the one with a gain of this many times the gain of the
+/// other is first: users complain about the longer wait.
+const MUCH_LONGER: u64 = 4;
+
 /// A gain counts as equal to the cost if the difference is at most the cost divided by this number.
 const GAIN_TOLERANCE_DIVISOR: u64 = 20;
 
@@ -366,10 +375,27 @@ impl Cause {
     }
 }
 
+/// Moves a cause of another kind that weighs about as much as the first one, but costs a much longer
+/// wait, to the front.
+fn put_the_longest_wait_first(ranking: &mut [Cause]) {
+    let Some(first) = ranking.first() else { return };
+    let min_weight = first.weight() - first.weight() / SIMILAR_WEIGHT_DIVISOR;
+    let min_gain_ns = first.gain_ns.saturating_mul(MUCH_LONGER);
+    let is_longer = |cause: &&Cause| {
+        cause.kind != first.kind && cause.weight() >= min_weight && cause.gain_ns >= min_gain_ns
+    };
+    let longest = ranking.iter().filter(is_longer).max_by_key(|cause| cause.gain_ns);
+    let at = longest.and_then(|longest| ranking.iter().position(|cause| cause == longest));
+    if let Some(rotated) = at.and_then(|at| ranking.get_mut(..=at)) {
+        rotated.rotate_right(1);
+    }
+}
+
 /// Returns the causes that stand out, highest weight first.
 pub(super) fn rank(candidates: Vec<Cause>) -> Vec<Cause> {
     let mut ranking: Vec<Cause> = candidates.into_iter().filter(Cause::stands_out).collect();
     ranking.sort_by_key(|cause| std::cmp::Reverse(cause.weight()));
+    put_the_longest_wait_first(&mut ranking);
     // Small segments come before the line rate: the time of their headers on the line can be
     // removed.
     let rank_of = |kind| ranking.iter().position(|cause: &Cause| cause.kind == kind);
@@ -387,4 +413,45 @@ pub(super) fn rank(candidates: Vec<Cause>) -> Vec<Cause> {
         is_new
     });
     ranking
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn cause(kind: CauseKind, operation: Operation, [cost_ms, total_ms]: [u64; 2]) -> Cause {
+        let [cost_ns, total_ns] = [cost_ms * MS, total_ms * MS];
+        let (subject, advice) = (String::new(), String::new());
+        Cause { kind, operation, cost_ns, gain_ns: cost_ns, total_ns, subject, advice }
+    }
+
+    fn first(causes: &[Cause]) -> CauseKind {
+        rank(causes.to_vec())[0].kind
+    }
+
+    #[test]
+    fn a_much_longer_wait_precedes_one_of_a_similar_weight() {
+        let screenful = cause(CauseKind::RemoteHost, Operation::Screenful, [181, 181]);
+        let login = cause(CauseKind::SlowLogin, Operation::Login, [3_190, 3_450]);
+        assert!(login.weight() < screenful.weight());
+        assert_eq!(first(&[screenful.clone(), login.clone()]), CauseKind::SlowLogin);
+        let shorter = cause(CauseKind::SlowLogin, Operation::Login, [600, 640]);
+        assert_eq!(first(&[screenful.clone(), shorter]), CauseKind::RemoteHost);
+        let smaller = cause(CauseKind::SlowLogin, Operation::Login, [2_000, 3_450]);
+        assert_eq!(first(&[screenful, smaller]), CauseKind::RemoteHost);
+        // A cause of several operations is reported for the one with the greatest weight.
+        let echo = cause(CauseKind::Distance, Operation::Echo, [300, 300]);
+        let steps = cause(CauseKind::Distance, Operation::Login, [1_500, 1_600]);
+        assert_eq!(rank(vec![echo.clone(), steps]), [echo]);
+    }
+
+    #[test]
+    fn records_with_the_earlier_name_of_a_kind_are_readable() {
+        assert_eq!(CauseKind::from_name("far host"), Some(CauseKind::RemoteHost));
+        for kind in CauseKind::ALL {
+            assert_eq!(CauseKind::from_name(kind.name()), Some(kind));
+        }
+    }
 }

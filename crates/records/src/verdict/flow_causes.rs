@@ -528,15 +528,15 @@ mod tests {
         let other = with(|view| view.other_first_ns = Some(60 * MS)).unwrap();
         let later = with(|view| view.other_first_ns = Some(160 * MS)).unwrap();
         insta::assert_snapshot!(described(&[usual, other, later]), @"
-        far host of a screenful: 75000000 ns, 75000000 ns of 100000000 ns
+        remote host of a screenful: 75000000 ns, 75000000 ns of 100000000 ns
           The remote host's slow response costs 75.0 ms of the 100 ms of a screenful (75 %): its
           first byte arrives that much later than one round trip of its TCP (10.0 ms). Check the
           program and the load there.
-        far host of a screenful: 35000000 ns, 35000000 ns of 100000000 ns
+        remote host of a screenful: 35000000 ns, 35000000 ns of 100000000 ns
           The remote host's slow response costs 35.0 ms of the 100 ms of a screenful (35 %): its
           first byte arrives that much later than one round trip of its TCP (10.0 ms). Check the
           program and the load there.
-        far host of a screenful: 75000000 ns, 75000000 ns of 100000000 ns
+        remote host of a screenful: 75000000 ns, 75000000 ns of 100000000 ns
           The remote host's slow response costs 75.0 ms of the 100 ms of a screenful (75 %): its
           first byte arrives that much later than one round trip of its TCP (10.0 ms). Check the
           program and the load there.

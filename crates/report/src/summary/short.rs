@@ -174,10 +174,17 @@ fn bar(delay: &Delay, style: Style) -> Vec<String> {
     };
     let mark = |location: Location| mark(location, style.charset);
     let gap = if is_wide { "  " } else { " " };
-    let plain: Vec<String> =
-        delay.parts.iter().map(|part| format!("{} {}", mark(part.location), entry(part))).collect();
-    let legend_width = plain.join(gap).chars().count();
-    let painted = delay.parts.iter().map(|part| {
+    let width_of = |parts: &[&LocationTime]| {
+        let texts = parts.iter().map(|part| format!("{} {}", mark(part.location), entry(part)));
+        texts.collect::<Vec<_>>().join(gap).chars().count()
+    };
+    let mut named: Vec<&LocationTime> = delay.parts.iter().collect();
+    if width_of(&named) > width {
+        // The legend of a narrow terminal has only the parts that the bar shows.
+        named.retain(|part| is_visible(part, delay));
+    }
+    let legend_width = width_of(&named);
+    let painted = named.iter().map(|part| {
         let mark = mark(part.location).to_string();
         format!("{} {}", paint(part.location, &mark, style.color), entry(part))
     });
@@ -190,24 +197,31 @@ fn bar(delay: &Delay, style: Style) -> Vec<String> {
     if legend_width <= width { vec![full_bar, legend] } else { vec![full_bar] }
 }
 
-/// Returns a bar of exactly `width` characters in which each part has at least one.
+/// Returns whether a part is at least one percent of the delay. A smaller part has no cell in the
+/// bar, in which one cell would show a larger share.
+fn is_visible(part: &LocationTime, delay: &Delay) -> bool {
+    part.ns.saturating_mul(100) >= delay.total_ns
+}
+
+/// Returns a bar of exactly `width` characters in which each visible part has at least one.
 fn stacked(delay: &Delay, width: usize, style: Style) -> String {
     let total = u128::from(delay.total_ns.max(1));
-    let part_count = delay.parts.len();
+    let parts: Vec<_> = delay.parts.iter().filter(|part| is_visible(part, delay)).collect();
     let scaled = |ns: u64| {
-        let cells = u128::from(ns) * u128::try_from(width - part_count).unwrap_or(0) / total;
+        let free = width.saturating_sub(parts.len());
+        let cells = u128::from(ns) * u128::try_from(free).unwrap_or(0) / total;
         usize::try_from(cells).unwrap_or(0) + 1
     };
-    let mut cells: Vec<usize> = delay.parts.iter().map(|part| scaled(part.ns)).collect();
+    let mut cells: Vec<usize> = parts.iter().map(|part| scaled(part.ns)).collect();
     let missing = width.saturating_sub(cells.iter().sum());
     if let Some(largest) = cells.iter_mut().max() {
         *largest += missing;
     }
-    let parts = delay.parts.iter().zip(cells).map(|(part, count)| {
+    let painted = parts.iter().zip(cells).map(|(part, count)| {
         let text = mark(part.location, style.charset).to_string().repeat(count);
         paint(part.location, &text, style.color)
     });
-    parts.collect()
+    painted.collect()
 }
 
 const fn mark(location: Location, charset: Charset) -> char {
@@ -289,10 +303,11 @@ fn echo(measured: &Measurement) -> Option<Row> {
     if let Some(all) = echo.reduced_from {
         row = row.detail(format!("{} of {} keys (slow path)", count(echo.samples), count(all)));
     }
-    row = row
-        .detail(format!("p90 {}", duration(echo.p90_ns)))
-        .detail(format!("p99 {}", duration(echo.p99_ns)))
-        .detail(format!("max {}", duration(echo.max_ns)));
+    row = row.detail(format!("p90 {}", duration(echo.p90_ns)));
+    if echo.samples >= SAMPLES_FOR_P99 {
+        row = row.detail(format!("p99 {}", duration(echo.p99_ns)));
+    }
+    row = row.detail(format!("max {}", duration(echo.max_ns)));
     Some(match echo.reduced_from {
         Some(_) => row,
         None => row.detail(counted(echo.samples, "key", "keys")),

@@ -321,7 +321,7 @@ mod tests {
           A lost SYN costs 1.00 s of the 5.08 s of connection set-up (20 %): it was retransmitted
           after a timeout of 1 s, and the round-trip time is only 60.0 ms. If this recurs, check
           the links of the path for errors, and the listen backlog of the server.
-        far host of connection set-up: 500000000 ns, 500000000 ns of 5080000000 ns
+        remote host of connection set-up: 500000000 ns, 500000000 ns of 5080000000 ns
           The TLS handshake of the server costs 500 ms of the 5.08 s of connection set-up (10 %):
           it took that long beyond its round trips. Check the load there, and use an
           elliptic-curve key instead of RSA, which costs the server most.

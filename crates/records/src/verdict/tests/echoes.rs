@@ -44,7 +44,7 @@ fn the_parts_of_an_idle_echo_are_charged_separately() {
       The round-trip time of the path costs 50.0 ms of the 200 ms of an echo (25 %): it equals
       the propagation delay of 9,000 km of optical fiber; use a shorter path, or predict
       echoes (plumb login --predict always).
-    far host of an echo: 105000000 ns, 105000000 ns of 200000000 ns
+    remote host of an echo: 105000000 ns, 105000000 ns of 200000000 ns
       The remote host's slow response costs 105 ms of the 200 ms of an echo (53 %): it echoes
       a key that much later than one round trip of its TCP (90.0 ms). Check the load there,
       and proxies between its network interface and the program.
@@ -85,7 +85,7 @@ fn the_packets_of_an_echo_take_their_time_on_a_serial_line_or_an_observed_link()
       The round-trip time of the path costs 89.8 ms of the 200 ms of an echo (45 %): it equals
       the propagation delay of 9,000 km of optical fiber; use a shorter path, or predict
       echoes (plumb login --predict always).
-    far host of an echo: 110000000 ns, 110000000 ns of 200000000 ns
+    remote host of an echo: 110000000 ns, 110000000 ns of 200000000 ns
       The remote host's slow response costs 110 ms of the 200 ms of an echo (55 %): it echoes
       a key that much later than one round trip of its TCP (90.0 ms). Check the load there,
       and proxies between its network interface and the program.
@@ -403,7 +403,7 @@ fn an_echo_of_more_than_two_round_trips_waited_for_four_turnarounds() {
       The round-trip time of the path costs 50.0 ms of the 90.0 ms of an echo (56 %): it
       equals the propagation delay of 5,000 km of optical fiber; use a shorter path, or
       predict echoes (plumb login --predict always).
-    far host of an echo: 40000000 ns, 40000000 ns of 90000000 ns
+    remote host of an echo: 40000000 ns, 40000000 ns of 90000000 ns
       The remote host's slow response costs 40.0 ms of the 90.0 ms of an echo (44 %): it
       echoes a key that much later than one round trip of its TCP (50.0 ms). Check the load
       there, and proxies between its network interface and the program.

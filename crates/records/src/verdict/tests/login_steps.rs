@@ -55,7 +55,7 @@ fn each_step_is_charged_beyond_its_round_trips() {
       TLS on this host's processor costs 60.0 ms of the 2.92 s of session set-up (2 %): the
       handshake used that much processor time here. Use a certificate with an elliptic-curve
       key, or session resumption.
-    far host of the way to the prompt: 400000000 ns, 400000000 ns of 2920000000 ns
+    remote host of the way to the prompt: 400000000 ns, 400000000 ns of 2920000000 ns
       The remote host's TLS handshake costs 400 ms of the 2.92 s of session set-up (14 %): it
       took that long beyond its round trips and the processor time of this host. Check the
       load there, and use an elliptic-curve key instead of RSA, which costs the server most.

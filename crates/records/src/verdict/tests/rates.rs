@@ -253,7 +253,7 @@ fn a_rate_below_that_of_a_link_is_that_of_a_program_unless_segments_are_full() {
     assert_eq!(at_line_rate(size, &path, upload, Some(MS)), None);
     let cause = at_line_rate(size, &path, |_| (), Some(MS)).unwrap();
     insta::assert_snapshot!(described(&[cause]), @"
-    far host of the transfer: 648000000 ns, 648000000 ns of 1000000000 ns
+    remote host of the transfer: 648000000 ns, 648000000 ns of 1000000000 ns
       The remote program's slow output costs 648 ms of the 1.00 s of the transfer (65 %): it
       sends at 100,000 bit/s, and the path carries more. Check the program and the load there.
     ");

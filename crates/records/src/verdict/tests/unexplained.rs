@@ -188,7 +188,7 @@ fn an_echo_waits_in_the_remote_host_if_the_round_trip_grows_by_less_than_a_sixte
       without other output, an echo takes only 20.0 ms. During output, the echo waits for this
       output in a queue of the path or in the send buffer of the remote host. To tell them
       apart, capture packets on the remote host.
-    far host of an echo beside other data: 480000000 ns, 480000000 ns of 500000000 ns
+    remote host of an echo beside other data: 480000000 ns, 480000000 ns of 500000000 ns
       Unsent output on the remote host costs 480 ms of the 500 ms of an echo during output (96
       %): its TCP responds in 50.0 ms meanwhile, but the echo waits behind this output in the
       send buffer; without this output, an echo takes 20.0 ms. Reduce the unsent data there
@@ -215,7 +215,7 @@ fn output_in_the_remote_host_delays_an_echo_behind_a_queue_longer_than_the_first
     // The first flight takes 10 ms.
     assert_eq!([30 * MS, 30 * MS + 1].map(|rtt| held(rtt, |_| ()).len()), [1, 2]);
     insta::assert_snapshot!(described(&held(60 * MS, |_| ())), @"
-    far host of an echo beside other data: 440000000 ns, 440000000 ns of 500000000 ns
+    remote host of an echo beside other data: 440000000 ns, 440000000 ns of 500000000 ns
       Unsent output on the remote host costs 440 ms of the 500 ms of an echo during output (88
       %): its TCP responds in 60.0 ms meanwhile, but the echo waits behind this output in the
       send buffer; without this output, an echo takes 20.0 ms. Reduce the unsent data there
