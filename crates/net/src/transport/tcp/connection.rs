@@ -156,7 +156,10 @@ impl Connection {
             && growth >= (self.snd.mss() / 4 * 3).min(capacity / 4);
         let is_worth_it =
             growth > 0 && (allows_one_segment || self.is_window_update_due(growth, capacity));
-        if is_worth_it { window + growth } else { window }
+        if !is_worth_it {
+            return window;
+        }
+        self.rcv.whole_super_segments(window + growth, self.snd.mss())
     }
 
     /// Returns whether to advertise a window of `capacity` that has grown by `growth`.
@@ -182,7 +185,14 @@ impl Connection {
     /// Schedules a segment if the window has grown enough since the last advertisement.
     pub(super) fn schedule_window_update(&mut self) {
         let (capacity, growth) = self.rcv.window_growth();
-        if self.state().expects_data() && growth > 0 && self.is_window_update_due(growth, capacity)
+        // A SYN cannot express a large window (RFC 7323 §2.2), so the window grows with the first
+        // acknowledgment. It may be delayed while the window of the SYN is enough.
+        let is_first = self.acks.last_sent() == self.rcv.irs() + 1;
+        let has_enough = is_first && self.rcv.wnd() >= FIRST_SEGMENTS * self.snd.mss();
+        if self.state().expects_data()
+            && growth > 0
+            && !has_enough
+            && self.is_window_update_due(growth, capacity)
         {
             self.acks.send_now();
         }
@@ -219,6 +229,9 @@ impl Connection {
 
 /// Number of segments below which a window is small.
 const SMALL_WINDOW_SEGMENTS: usize = 32;
+/// Number of segments of a window that does not limit a peer that begins to send: twice the initial
+/// window of RFC 6928.
+const FIRST_SEGMENTS: u32 = 20;
 /// Duration of TIME-WAIT: two maximum segment lifetimes of 30 s, as in Linux and the BSDs.
 const TIME_WAIT: Duration = Duration::from_secs(60);
 
