@@ -331,6 +331,11 @@ impl Guest {
         self.relay.tcp.to_host(&self.station.layers.tcp, flow)
     }
 
+    /// Returns all data of the guest for the socket of a TCP flow, in pieces.
+    pub fn to_host_pieces(&self, flow: Key) -> impl Iterator<Item = &[u8]> {
+        self.relay.tcp.to_host_pieces(&self.station.layers.tcp, flow)
+    }
+
     /// Removes data that the socket of a TCP flow has accepted.
     pub fn accepted(&mut self, flow: Key, count: usize) {
         self.relay.tcp.accepted(&mut self.station.layers.tcp, flow, count);

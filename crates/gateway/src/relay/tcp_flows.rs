@@ -392,6 +392,12 @@ impl Flows {
         connection.and_then(|id| tcp.received(id).ok()).unwrap_or_default()
     }
 
+    /// Returns all data from the guest that waits, in pieces.
+    pub fn to_host_pieces<'a>(&self, tcp: &'a Tcp, key: Key) -> impl Iterator<Item = &'a [u8]> {
+        let connection = self.flows.get(key).and_then(|flow| flow.connection);
+        connection.into_iter().flat_map(|id| tcp.received_pieces(id))
+    }
+
     /// Removes `count` bytes of [`Self::to_host`] that the socket has accepted.
     pub fn accepted(&mut self, tcp: &mut Tcp, key: Key, count: usize) {
         let Some(flow) = self.flows.get_mut(key) else { return };

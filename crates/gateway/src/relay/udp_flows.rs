@@ -14,8 +14,8 @@
 //! a flow therefore ends after ten seconds. Flows to forwarded ports have a rate of their own, and
 //! use at most half of the table.
 //!
-//! Consecutive datagrams of one size to one destination are gathered into a super-datagram, which
-//! the host's kernel splits again.
+//! Consecutive datagrams of one size to one destination are gathered. The driver passes them to the
+//! host's kernel in one system call.
 
 use super::Key;
 use crate::policy::Policy;
@@ -34,10 +34,12 @@ const LOOKUP_LIFETIME: Duration = Duration::from_secs(10);
 const DOMAIN_PORT: u16 = 53;
 /// Maximum number of remote ends of a flow; the oldest is replaced.
 const PEERS_MAX: usize = 256;
-/// Maximum number of datagrams in a super-datagram, a limit of Linux.
-const SEGMENTS_MAX: usize = 64;
-/// Maximum number of bytes in a super-datagram.
-const SUPER_DATAGRAM_MAX: usize = 65_507;
+/// Maximum number of gathered datagrams.
+const GATHERED_MAX: usize = 256;
+/// Maximum number of bytes of gathered datagrams.
+const GATHERED_BYTES_MAX: usize = 1 << 17;
+/// Memory for gathered datagrams, in bytes, that is kept for the next ones.
+const SPARE_MAX: usize = GATHERED_BYTES_MAX;
 /// Maximum number of bytes that wait for the socket of a flow, with [`ENTRY_BYTES`].
 const QUEUE_BYTES_MAX: usize = 1 << 20;
 /// Bytes that each entry of the queue counts in addition to its data, so that short datagrams do not
@@ -174,6 +176,8 @@ pub struct Flows {
     /// Maximum number of flows to forwarded ports.
     forwarded_max: usize,
     counters: Counters,
+    /// Empty memory for the next gathered datagrams.
+    spare: Vec<u8>,
 }
 
 impl Flows {
@@ -190,6 +194,7 @@ impl Flows {
             new_forwarded: Rate::new(limits.new_per_s),
             forwarded_max: limits.flows.div_ceil(2),
             counters: Counters::default(),
+            spare: Vec::new(),
         }
     }
 
@@ -304,8 +309,9 @@ impl Flows {
         match gathered {
             Some(last) => last.data.extend(data),
             None => {
-                let data = data.to_vec();
-                flow.queue.push_back(Outgoing { destination: host, data, size });
+                let mut gathered = std::mem::take(&mut self.spare);
+                gathered.extend_from_slice(data);
+                flow.queue.push_back(Outgoing { destination: host, data: gathered, size });
             }
         }
         if !flow.is_queued {
@@ -325,6 +331,11 @@ impl Flows {
         let Some(flow) = self.flows.get_mut(key) else { return };
         if let Some(sent) = flow.queue.pop_front() {
             flow.queued_bytes -= sent.data.len() + ENTRY_BYTES;
+            let mut data = sent.data;
+            data.clear();
+            if (self.spare.capacity() + 1..=SPARE_MAX).contains(&data.capacity()) {
+                self.spare = data;
+            }
         }
     }
 
@@ -454,7 +465,7 @@ impl Outgoing {
             && len > 0
             && (size == self.size || is_one && len < size_max)
             && self.data.len().is_multiple_of(size_max)
-            && total <= SUPER_DATAGRAM_MAX
-            && total.div_ceil(size_max) <= SEGMENTS_MAX
+            && total <= GATHERED_BYTES_MAX
+            && total.div_ceil(size_max) <= GATHERED_MAX
     }
 }

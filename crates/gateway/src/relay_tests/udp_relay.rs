@@ -234,15 +234,15 @@ fn datagrams_for_different_ends_are_not_gathered() {
 }
 
 #[test]
-fn a_super_datagram_has_at_most_64_datagrams() {
+fn at_most_256_datagrams_are_gathered() {
     let server = end("192.0.2.1:9");
     let (mut world, socket, flow) = with_flow(server);
     take(&mut world, flow);
-    for _ in 0..100 {
+    for _ in 0..300 {
         send(&mut world, socket, &[1; 10], server);
     }
     let lens: Vec<_> = take(&mut world, flow).into_iter().map(|taken| taken.1.len()).collect();
-    assert_eq!(lens, [640, 360]);
+    assert_eq!(lens, [2560, 440]);
 }
 
 /// Passes datagrams of `size` bytes in one packet to the flows, as a device with segmentation
