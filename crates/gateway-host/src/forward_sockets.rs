@@ -131,7 +131,7 @@ impl ForwardSockets {
                     let Some((source, to)) = addresses.ends(from, forward) else { continue };
                     // The socket of a connection that the guest cannot accept is closed.
                     let Ok(flow) = guest.accept(source, to, cx) else { continue };
-                    if tcp.insert(number, flow, stream, true, poll).is_err() {
+                    if tcp.insert_accepted((number, flow), stream, poll).is_err() {
                         guest.host_reset(flow, cx);
                     }
                 }

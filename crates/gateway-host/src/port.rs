@@ -103,7 +103,8 @@ impl Port {
 
     /// Returns when [`Self::run`] has to be called.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let deadlines = [self.guest.deadline(), self.device.deadline(&self.guest)];
+        let device = self.device.deadline(&self.guest);
+        let deadlines = [self.guest.deadline(), device, self.tcp.deadline()];
         deadlines.into_iter().flatten().min()
     }
 
@@ -200,11 +201,12 @@ impl Port {
         if self.guest.deadline().is_some_and(|deadline| deadline <= cx.now) {
             self.guest.timeout(cx);
         }
+        self.tcp.timeout(cx.now);
         self.guest.run(cx);
         let ready = std::mem::take(&mut self.unfinished);
         let flows = ready.len();
         for flow in ready {
-            self.copy((flow, flows), buffer, cx);
+            self.copy((flow, flows), poll, buffer, cx);
         }
         while let Some(event) = self.guest.event() {
             self.execute(event, poll, buffer, cx);
@@ -249,7 +251,7 @@ impl Port {
     ) {
         match event {
             tcp_flows::Event::Connect { flow, remote } => self.connect(flow, remote, poll, cx),
-            tcp_flows::Event::Progress { flow } => self.copy((flow, 1), buffer, cx),
+            tcp_flows::Event::Progress { flow } => self.copy((flow, 1), poll, buffer, cx),
             tcp_flows::Event::End { flow, is_reset: false } => self.tcp.remove(flow),
             tcp_flows::Event::End { flow, is_reset: true } => self.tcp.reset(flow),
         }
@@ -261,8 +263,15 @@ impl Port {
         self.tcp.connect(&mut self.guest, flow, remote, (outbound, poll), cx);
     }
 
-    fn copy(&mut self, (flow, flows): (Key, usize), buffer: &mut [u8], cx: &mut Cx<'_>) {
-        if self.tcp.copy(&mut self.guest, (flow, flows), buffer, cx)
+    fn copy(
+        &mut self,
+        (flow, flows): (Key, usize),
+        poll: &Poll,
+        buffer: &mut [u8],
+        cx: &mut Cx<'_>,
+    ) {
+        let turn = (self.number, flow, flows);
+        if self.tcp.copy(&mut self.guest, turn, (poll, buffer), cx)
             && self.tcp.mark_unfinished(flow)
         {
             self.unfinished.push(flow);
