@@ -511,13 +511,16 @@ impl Flow {
 }
 
 /// The policies of the guest's connections. Nagle's algorithm is off, because the sender has already
-/// applied it. Acknowledgments are delayed, so that they share a segment with an answer.
+/// applied it. Pacing is off: no queue of a router between the gateway and its guest can overflow,
+/// and each pause would cost a timer and a wakeup. Acknowledgments are delayed, so that they share a
+/// segment with an answer.
 fn profile() -> Profile {
     Profile {
         receive_window: ReceiveWindow::Tuned { start: BUFFER_START, limit: BUFFER_LIMIT },
         send_limit: SendLimit::Tuned { start: BUFFER_START, limit: BUFFER_LIMIT },
         acknowledgment: Acknowledgment::Delayed(Duration::from_millis(40)),
         nagle: false,
+        pacing: false,
         keep_alive: Some(KeepAlive { idle: KEEP_ALIVE_AFTER, ..KeepAlive::default() }),
         ..Profile::BULK
     }
