@@ -147,7 +147,7 @@ impl Connection {
     /// Returns the window to advertise now. It is never less than before. It is increased only if
     /// the increase is worth a segment (RFC 9293 §3.8.6.2.2, MUST-39).
     pub(super) fn window_to_offer(&self) -> u32 {
-        let (capacity, growth) = self.rcv.window_growth();
+        let (capacity, growth) = self.rcv.window_growth(self.snd.mss());
         let window = self.rcv.wnd();
         // If the window is small, and a segment is sent anyway, the window may advance by one
         // segment. The peer may shorten its segments slightly to fill a small window evenly.
@@ -156,10 +156,7 @@ impl Connection {
             && growth >= (self.snd.mss() / 4 * 3).min(capacity / 4);
         let is_worth_it =
             growth > 0 && (allows_one_segment || self.is_window_update_due(growth, capacity));
-        if !is_worth_it {
-            return window;
-        }
-        self.rcv.whole_super_segments(window + growth, self.snd.mss())
+        if is_worth_it { window + growth } else { window }
     }
 
     /// Returns whether to advertise a window of `capacity` that has grown by `growth`.
@@ -184,7 +181,7 @@ impl Connection {
 
     /// Schedules a segment if the window has grown enough since the last advertisement.
     pub(super) fn schedule_window_update(&mut self) {
-        let (capacity, growth) = self.rcv.window_growth();
+        let (capacity, growth) = self.rcv.window_growth(self.snd.mss());
         // A SYN cannot express a large window (RFC 7323 §2.2), so the window grows with the first
         // acknowledgment. It may be delayed while the window of the SYN is enough.
         let is_first = self.acks.last_sent() == self.rcv.irs() + 1;

@@ -104,26 +104,23 @@ impl ReceiveVariables {
 
     /// Returns the maximum window, and the difference between its free part and the advertised
     /// window.
-    pub(super) fn window_growth(&self) -> (u32, u32) {
+    ///
+    /// The free part is a whole number of the peer's super-segments of more than `mss` bytes. The
+    /// rest would be a short segment in every window, which costs both ends as much as a long one.
+    pub(super) fn window_growth(&self, mss: u32) -> (u32, u32) {
         let capacity = u32::try_from(self.buffer.window()).unwrap_or(u32::MAX);
         // The window field cannot express more. The excess would always look like growth.
         let capacity = capacity.min(self.wnd_limit());
         let unread = u32::try_from(self.buffer.readable()).unwrap_or(u32::MAX);
-        (capacity, capacity.saturating_sub(unread).saturating_sub(self.wnd()))
+        let free = capacity.saturating_sub(unread);
+        let len = u32::from(self.longest);
+        let rest = if len > mss && free > len { free % len } else { 0 };
+        (capacity, (free - rest).saturating_sub(self.wnd()))
     }
 
     /// Records that `len` bytes of data arrived at once.
     pub(super) fn record_len(&mut self, len: usize) {
         self.longest = self.longest.max(u16::try_from(len).unwrap_or(u16::MAX));
-    }
-
-    /// Reduces a window of `offer` bytes to a whole number of the peer's super-segments of more than
-    /// `mss` bytes. The rest would be a short segment in every window, which costs both ends as much
-    /// as a long one. The result is not less than the advertised window.
-    pub(super) fn whole_super_segments(&self, offer: u32, mss: u32) -> u32 {
-        let len = u32::from(self.longest);
-        let rest = if len > mss && offer > len { offer % len } else { 0 };
-        (offer - rest).max(self.wnd())
     }
 
     /// Returns the window field for a window of `offer` bytes. It is rounded up, so that the right

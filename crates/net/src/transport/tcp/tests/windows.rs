@@ -233,6 +233,17 @@ fn the_window_is_a_whole_number_of_the_super_segments_of_the_peer() {
 }
 
 #[test]
+fn a_key_after_a_super_segment_causes_no_window_update() {
+    let receive_window = ReceiveWindow::Bytes(20_000);
+    let mut script = Script::established(Profile { receive_window, ..PLAIN });
+    script.deliver(Flags::ACK, 1, 1, &pattern(7000));
+    script.tcp.consume(script.id.unwrap(), 7000).unwrap();
+    assert_eq!(script.output().last().unwrap().header.window, 14_000);
+    script.deliver(Flags::ACK, 7001, 1, b"k");
+    assert_eq!(script.consume(1), [], "the free 6000 bytes are not a super-segment");
+}
+
+#[test]
 fn the_acknowledgment_of_the_first_data_is_delayed_although_the_window_grows() {
     let options = Options { window_scale: Some(7), mss: Some(1000), ..Options::default() };
     let mut script = Script::asked_for_options(Profile::BULK, options);
