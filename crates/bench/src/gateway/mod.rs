@@ -1,4 +1,5 @@
-//! `bench gateway`: gateways of network namespaces, plumb beside slirp4netns and pasta.
+//! `bench gateway`: gateways of network namespaces, plumb beside slirp4netns, pasta and
+//! gvisor-tap-vsock.
 //!
 //! The bench is a host: it runs the servers in a network namespace with a default route. Each
 //! gateway connects a guest, which is a process in a user and network namespace of its own, to this
@@ -13,6 +14,7 @@ mod contender;
 mod gateway_report;
 mod guest;
 mod guest_traffic;
+mod gvisor_tap_vsock;
 mod memory;
 mod spread;
 
@@ -32,9 +34,12 @@ usage: ./x bench gateway [--quick] [--rounds N] [--seconds S] [--only NAME] [--j
   --quick        run 1 round of 0.3 s
   --rounds N     number of rounds, over which medians are taken (default 5, at least 1)
   --seconds S    duration of each measurement (default 1, at most 60)
-  --only NAME    measure only the kernel and this gateway: slirp4netns, pasta or plumb; may be
-                 repeated
-  --json         print all data as JSON instead of tables";
+  --only NAME    measure only the kernel and this gateway: slirp4netns, pasta, gvisor-tap-vsock
+                 or plumb; may be repeated
+  --json         print all data as JSON instead of tables
+
+gvisor-tap-vsock is measured if PLUMB_GVPROXY and PLUMB_GVFORWARDER name its programs gvproxy and
+gvforwarder.";
 
 #[derive(Clone, Debug, PartialEq)]
 struct Options {
@@ -148,7 +153,7 @@ fn measure(
     for (measured, gateway) in all.iter_mut().skip(1).zip(&gateways) {
         let held = guest_traffic::hold_connections(&gateway.route(), IDLE_FLOWS);
         match held {
-            Ok(_held) => measured.busy_bytes = memory::private_bytes(gateway.id()),
+            Ok(_held) => measured.busy_bytes = gateway.private_bytes(),
             Err(error) => notes.push(format!("{}, idle flows: {error:#}", measured.label)),
         }
     }
