@@ -191,7 +191,8 @@ impl TcpSockets {
 
     /// Begins keep-alive where it is due.
     pub(crate) fn timeout(&mut self, now: Instant) {
-        while let Some((_, flow)) = self.young.pop_front_if(|(at, _)| *at <= now) {
+        while let Some(&(_, flow)) = self.young.front().filter(|(at, _)| *at <= now) {
+            self.young.pop_front();
             self.begin_keep_alive(flow);
         }
     }

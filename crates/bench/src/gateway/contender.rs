@@ -6,6 +6,7 @@ use super::guest::Guest;
 use super::guest_traffic::Route;
 use super::gvisor_tap_vsock::{self, GvisorTapVsock};
 use super::memory;
+use super::program_version::{first_line, with_package};
 use crate::typing::plumb;
 use anyhow::{Context, Result, bail, ensure};
 use os::interface::Interface;
@@ -219,21 +220,4 @@ fn link_to_plumb() -> Result<PathBuf> {
         std::os::unix::fs::symlink(plumb, &link)?;
     }
     Ok(link)
-}
-
-pub(super) fn first_line(command: &mut Command) -> Result<String> {
-    let output = command.output().context("it is not installed")?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    text.lines().next().map(str::to_owned).context("it prints no version")
-}
-
-/// Adds the version of the Debian package, because pasta of Debian 12 does not know its own.
-fn with_package(version: String, package: &str) -> String {
-    let query = Command::new("dpkg-query").args(["-W", "-f", "${Version}", package]).output();
-    match query {
-        Ok(output) if output.status.success() => {
-            format!("{version} ({package} {})", String::from_utf8_lossy(&output.stdout))
-        }
-        _ => version,
-    }
 }

@@ -2,8 +2,8 @@
 //! TAP to it over a Unix socket. No distribution of this bench has them, so that two variables name
 //! the programs.
 
-use super::contender::first_line;
 use super::guest::Guest;
+use super::program_version::first_line;
 use anyhow::{Context, Result, bail, ensure};
 use os::process::Program;
 use std::net::Ipv4Addr;

@@ -16,6 +16,7 @@ mod guest;
 mod guest_traffic;
 mod gvisor_tap_vsock;
 mod memory;
+mod program_version;
 mod spread;
 
 use super::conditions::Conditions;
