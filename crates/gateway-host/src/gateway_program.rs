@@ -56,6 +56,11 @@ pub struct ProgramSettings {
     pub is_configuring: bool,
     /// The path of the control socket.
     pub control: Option<PathBuf>,
+    /// Maximum rate of the packets to each guest in bits per second, except those at serial lines and
+    /// those with a rate of their own.
+    pub rate_bps: Option<u64>,
+    /// Maximum rate of the packets to all guests together, except those at serial lines.
+    pub total_rate_bps: Option<u64>,
 }
 
 /// A gateway that is ready to run.
@@ -86,7 +91,10 @@ impl Program {
     ///
     /// See [`ProgramError`].
     pub fn start(settings: ProgramSettings) -> Result<Self, ProgramError> {
-        let event_loop = EventLoop::new().map_err(ProgramError::System)?;
+        let mut event_loop = EventLoop::new().map_err(ProgramError::System)?;
+        if let Some(rate) = settings.total_rate_bps {
+            event_loop.limit_total_rate(rate);
+        }
         let mut program = Self {
             event_loop,
             guests: Vec::new(),
@@ -184,41 +192,56 @@ impl Program {
         self.guests.iter().map(|guest| (guest.name.as_str(), guest.addresses.as_slice()))
     }
 
-    /// Runs until a guest has ended, and returns which.
+    /// Returns whether a guest remains.
+    #[must_use]
+    pub fn has_guests(&self) -> bool {
+        self.event_loop.has_guests()
+    }
+
+    /// Runs until a guest has ended, and returns which. Its flows have ended, and the other guests
+    /// can run on.
     ///
     /// # Errors
     ///
     /// Returns [`ProgramError::System`].
     pub fn run(&mut self) -> Result<GuestEnd, ProgramError> {
-        let name_of = |guests: &[NamedGuest], number: usize| {
-            guests.get(number).map(|guest| guest.name.clone()).unwrap_or_default()
-        };
         loop {
             match self.event_loop.turn(None).map_err(ProgramError::System)? {
                 Turn::Continue => {}
-                Turn::Ready(number) => match self.watches.get(number) {
-                    Some(watch) => {
-                        let is_gone = watch.as_ref().map(NamespaceWatch::is_gone).transpose();
-                        if is_gone.map_err(ProgramError::System)? == Some(true) {
-                            return Ok(GuestEnd::Gone(name_of(&self.guests, number)));
-                        }
+                Turn::Ready(number) if number < self.watches.len() => {
+                    if self.is_gone(number).map_err(ProgramError::System)? {
+                        self.event_loop.remove_guest(number);
+                        return Ok(GuestEnd::Gone(self.remove(number)));
                     }
-                    None => {
-                        if let Some(control) = &mut self.control {
-                            control.serve(number, &mut self.event_loop, &self.guests);
-                        }
+                }
+                Turn::Ready(number) => {
+                    if let Some(control) = &mut self.control {
+                        control.serve(number, &mut self.event_loop, &self.guests);
                     }
-                },
+                }
                 Turn::Lost(number, error) => {
-                    let watch = self.watches.get(number).and_then(Option::as_ref);
-                    let name = name_of(&self.guests, number);
-                    if watch.is_some_and(|watch| watch.is_gone().unwrap_or(false)) {
+                    let is_gone = self.is_gone(number).unwrap_or(false);
+                    let name = self.remove(number);
+                    if is_gone {
                         return Ok(GuestEnd::Gone(name));
                     }
                     return Ok(GuestEnd::Lost(name, error));
                 }
             }
         }
+    }
+
+    fn is_gone(&self, number: usize) -> io::Result<bool> {
+        let watch = self.watches.get(number).and_then(Option::as_ref);
+        Ok(watch.map(NamespaceWatch::is_gone).transpose()? == Some(true))
+    }
+
+    /// Forgets the watch of a guest that has ended, and returns the name of the guest.
+    fn remove(&mut self, number: usize) -> String {
+        if let Some(watch) = self.watches.get_mut(number) {
+            *watch = None;
+        }
+        self.guests.get(number).map(|guest| guest.name.clone()).unwrap_or_default()
     }
 }
 
@@ -288,5 +311,6 @@ fn network_of(settings: &ProgramSettings, target: &GuestTarget, number: usize) -
         rules: settings.rules.clone(),
         outbound4: Outbound::default(),
         outbound6: Outbound::default(),
+        rate_bps: target.rate_limit_bps.or(settings.rate_bps),
     }
 }

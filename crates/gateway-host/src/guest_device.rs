@@ -28,6 +28,8 @@ const SHORT_LEN: usize = 512;
 const LINE_QUEUE_TIME: Duration = Duration::from_millis(20);
 /// Bits of a byte on a serial line: start bit, eight bits and stop bit.
 const BITS_PER_BYTE: u64 = 10;
+/// Bits of a byte of a datagram.
+const BITS_PER_OCTET: u64 = 8;
 const NANOS_PER_S: u64 = 1_000_000_000;
 /// Size of the buffer for a read from a line, in bytes.
 const LINE_BUFFER_LEN: usize = 4096;
@@ -106,7 +108,38 @@ impl GuestDevice {
         }
     }
 
-    /// Returns when output can be written that the device could not take before.
+    /// Reports also when the device accepts output again (`true`), or only its input.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `epoll_ctl(2)`.
+    pub(crate) fn watch_output(
+        &self,
+        is_watched: bool,
+        number: usize,
+        poll: &Poll,
+    ) -> io::Result<()> {
+        let output = if is_watched { EventFlags::OUT } else { EventFlags::empty() };
+        match self {
+            // The stream is edge-triggered and reports its output already.
+            Self::Machine(_) => Ok(()),
+            Self::Packets(_) | Self::Line(_) => {
+                poll.modify(self, Source::Device(number), EventFlags::IN | output)
+            }
+        }
+    }
+
+    /// Returns the rate of a line for datagrams, in bits per second.
+    pub(crate) fn line_rate(&self) -> Option<u64> {
+        match self {
+            Self::Line(line) => {
+                Some(u64::from(line.serial.bits_per_second()) * BITS_PER_OCTET / BITS_PER_BYTE)
+            }
+            Self::Packets(_) | Self::Machine(_) => None,
+        }
+    }
+
+    /// Returns when a line can be given output that it could not take before.
     pub(crate) fn deadline(&self, guest: &Guest) -> Option<Instant> {
         match self {
             Self::Line(line) if guest.has_output() => {
@@ -142,20 +175,76 @@ impl GuestDevice {
         }
     }
 
-    /// Writes the output of the guest.
+    /// Writes the output of the guest. Returns whether the device is full.
     ///
     /// # Errors
     ///
     /// Returns the error of a device that no longer works.
-    pub(crate) fn write(&mut self, guest: &mut Guest, cx: &mut Cx<'_>) -> io::Result<()> {
+    pub(crate) fn write(&mut self, guest: &mut Guest, cx: &mut Cx<'_>) -> io::Result<bool> {
         match self {
-            Self::Packets(device) => write_packets(device, guest, cx),
-            Self::Machine(machine) => {
-                machine.write(guest, cx);
-                Ok(())
+            Self::Packets(device) => {
+                let mut writer = PacketWriter::new(device);
+                guest.transmit_to(&mut |frame, cx| writer.write(&frame, cx), cx);
+                writer.finish()
             }
+            Self::Machine(machine) => Ok(machine.write(guest, cx)),
             Self::Line(line) => line.write(guest, cx),
         }
+    }
+
+    /// Writes one packet to a device of packets. Returns its length, if there was one and the device
+    /// has accepted it, and whether the device is full.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of a device that no longer works.
+    pub(crate) fn write_one(
+        &mut self,
+        guest: &mut Guest,
+        cx: &mut Cx<'_>,
+    ) -> io::Result<(Option<usize>, bool)> {
+        match self {
+            Self::Packets(device) => {
+                let mut writer = PacketWriter::new(device);
+                let sent = guest.transmit_one(&mut |frame, cx| writer.write(&frame, cx), cx);
+                Ok((sent, writer.finish()?))
+            }
+            Self::Machine(machine) => Ok(machine.write_one(guest, cx)),
+            Self::Line(_) => Ok((None, false)),
+        }
+    }
+}
+
+/// Writes packets to a device until it is full or fails.
+struct PacketWriter<'a> {
+    device: &'a Device,
+    is_full: bool,
+    failure: Option<io::Error>,
+}
+
+impl<'a> PacketWriter<'a> {
+    fn new(device: &'a Device) -> Self {
+        Self { device, is_full: false, failure: None }
+    }
+
+    /// Writes a packet. Returns false if the device has no space for it.
+    fn write(&mut self, frame: &Frame<'_>, cx: &mut Cx<'_>) -> bool {
+        match write_frame(self.device, frame) {
+            Ok(is_accepted) => {
+                self.is_full = !is_accepted;
+                return is_accepted;
+            }
+            // The guest has set its interface down; it may set it up again.
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::IO) => {}
+            Err(error) if is_device_error(&error) => self.failure = Some(error),
+            Err(_) => {}
+        }
+        cx.meter.count(Counter::LinkPacketsDropped);
+        true
+    }
+
+    fn finish(self) -> io::Result<bool> {
+        self.failure.map_or(Ok(self.is_full), Err)
     }
 }
 
@@ -194,23 +283,6 @@ fn read_packets(
         }
     }
     Ok(())
-}
-
-fn write_packets(device: &Device, guest: &mut Guest, cx: &mut Cx<'_>) -> io::Result<()> {
-    let mut failure = None;
-    let mut write = |frame: Frame<'_>, cx: &mut Cx<'_>| match write_frame(device, &frame) {
-        Ok(is_accepted) => is_accepted,
-        Err(error) => {
-            if is_device_error(&error) {
-                failure = Some(error);
-            } else {
-                cx.meter.count(Counter::LinkPacketsDropped);
-            }
-            true
-        }
-    };
-    guest.transmit_to(&mut write, cx);
-    failure.map_or(Ok(()), Err)
 }
 
 impl Machine {
@@ -268,29 +340,47 @@ impl Machine {
         true
     }
 
-    fn write(&mut self, guest: &mut Guest, cx: &mut Cx<'_>) {
+    /// Writes the output of the guest. Returns whether the socket is full.
+    fn write(&mut self, guest: &mut Guest, cx: &mut Cx<'_>) -> bool {
         let Self { stream, unsent, .. } = self;
         let Some(stream) = stream else {
             // Without a machine, the output is lost, as on a cable without a host.
-            return guest.transmit_to(&mut |_, _| true, cx);
+            guest.transmit_to(&mut |_, _| true, cx);
+            return false;
+        };
+        if flush(stream, unsent) {
+            guest.transmit_to(&mut |frame, _| write_to_stream(&frame, stream, unsent), cx);
+        }
+        !unsent.is_empty()
+    }
+
+    /// Writes one packet, as [`GuestDevice::write_one`] does.
+    fn write_one(&mut self, guest: &mut Guest, cx: &mut Cx<'_>) -> (Option<usize>, bool) {
+        let Self { stream, unsent, .. } = self;
+        let Some(stream) = stream else {
+            return (guest.transmit_one(&mut |_, _| true, cx), false);
         };
         if !flush(stream, unsent) {
-            return;
+            return (None, true);
         }
-        let mut write = |frame: Frame<'_>, _: &mut Cx<'_>| {
-            if !unsent.is_empty() {
-                return false;
-            }
-            let len = frame.packet.len() + frame.tail.iter().map(|part| part.len()).sum::<usize>();
-            let Some(header) = qemu_framing::header(len) else { return true };
-            unsent.extend_from_slice(&header);
-            unsent.extend_from_slice(frame.packet.data());
-            frame.tail.iter().for_each(|part| unsent.extend_from_slice(part));
-            flush(stream, unsent);
-            true
-        };
-        guest.transmit_to(&mut write, cx);
+        let sent = guest.transmit_one(&mut |frame, _| write_to_stream(&frame, stream, unsent), cx);
+        (sent, !unsent.is_empty())
     }
+}
+
+/// Sends a frame, or as much of it as the socket accepts; the rest is in `unsent`. Returns false if
+/// there was a rest before.
+fn write_to_stream(frame: &Frame<'_>, stream: &UnixStream, unsent: &mut Vec<u8>) -> bool {
+    if !unsent.is_empty() {
+        return false;
+    }
+    let len = frame.packet.len() + frame.tail.iter().map(|part| part.len()).sum::<usize>();
+    let Some(header) = qemu_framing::header(len) else { return true };
+    unsent.extend_from_slice(&header);
+    unsent.extend_from_slice(frame.packet.data());
+    frame.tail.iter().for_each(|part| unsent.extend_from_slice(part));
+    flush(stream, unsent);
+    true
 }
 
 /// Sends as much of `unsent` as the socket accepts. Returns whether nothing is left.
@@ -320,8 +410,9 @@ impl Line {
         }
     }
 
-    /// Writes the bytes that the line transmits in [`LINE_QUEUE_TIME`].
-    fn write(&mut self, guest: &mut Guest, cx: &mut Cx<'_>) -> io::Result<()> {
+    /// Writes the bytes that the line transmits in [`LINE_QUEUE_TIME`]. Returns whether the line
+    /// accepts no more bytes, because it is slower than its rate or stopped by flow control.
+    fn write(&mut self, guest: &mut Guest, cx: &mut Cx<'_>) -> io::Result<bool> {
         let bytes_per_s = u64::from(self.serial.bits_per_second()) / BITS_PER_BYTE;
         let byte_time = Duration::from_nanos(NANOS_PER_S / bytes_per_s.max(1));
         while self.busy_until <= cx.now + LINE_QUEUE_TIME {
@@ -329,18 +420,18 @@ impl Line {
             let limit = free_time.as_nanos() / byte_time.as_nanos().max(1) + 1;
             let limit = usize::try_from(limit).unwrap_or(usize::MAX);
             if self.wire.is_empty() && guest.transmit_into(&mut self.wire, limit, cx) == 0 {
-                return Ok(());
+                if guest.has_output() {
+                    // The link is not open yet, or no packet is free: try again later.
+                    self.busy_until = cx.now + LINE_QUEUE_TIME + LINE_QUEUE_TIME;
+                }
+                return Ok(false);
             }
-            let Some(written) = self.serial.write(&self.wire)? else {
-                // The line is slower than its rate: try again after the time of the queue.
-                self.busy_until = cx.now + LINE_QUEUE_TIME + LINE_QUEUE_TIME;
-                return Ok(());
-            };
+            let Some(written) = self.serial.write(&self.wire)? else { return Ok(true) };
             self.wire.drain(..written);
             let count = u32::try_from(written).unwrap_or(u32::MAX);
             self.busy_until = self.busy_until.max(cx.now) + byte_time * count;
         }
-        Ok(())
+        Ok(false)
     }
 }
 

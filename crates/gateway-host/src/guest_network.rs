@@ -16,7 +16,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// while it is in use.
 const PACKETS: usize = 128;
 /// Number of packet buffers of a guest at a serial line.
-const LINE_PACKETS: usize = 32;
+const LINE_PACKETS: usize = 128;
 /// Length of the prefix of an IPv6 network, in bits.
 const PREFIX6_BITS: u8 = 64;
 /// The link-local address of the gateway.
@@ -72,6 +72,8 @@ pub struct GuestNetwork {
     pub outbound4: Outbound,
     /// The source of IPv6 sockets to hosts.
     pub outbound6: Outbound,
+    /// Maximum rate of the packets to the guest in bits per second.
+    pub rate_bps: Option<u64>,
 }
 
 impl GuestNetwork {
@@ -146,6 +148,7 @@ impl GuestNetwork {
                 udp: gateway::relay::udp_flows::Limits::default(),
                 dns_addresses: self.dns_addresses(),
                 dns: dns::Settings { resolvers: resolv_conf::read(), ..dns::Settings::default() },
+                output_rate: None,
             },
             addresses: GuestAddresses {
                 guest4: self.v4.map(|v4| v4.guest),
@@ -155,6 +158,7 @@ impl GuestNetwork {
             },
             outbound4: self.outbound4.clone(),
             outbound6: self.outbound6.clone(),
+            rate_bps: self.rate_bps,
         }
     }
 

@@ -1,5 +1,6 @@
 //! The guests of `plumb gateway`, as they are given on the command line.
 
+use crate::bit_rate;
 use net::link::{Link, Llp, Ppp, Slip, ppp};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -27,6 +28,8 @@ pub struct GuestTarget {
     pub address: Option<Ipv4Addr>,
     /// The MTU in bytes.
     pub mtu_bytes: u16,
+    /// Maximum rate of the packets to the guest in bits per second, if it was given.
+    pub rate_limit_bps: Option<u64>,
 }
 
 /// The kind of a guest.
@@ -117,6 +120,9 @@ impl FromStr for GuestTarget {
         if tap.is_some() && !is_namespace {
             return Err(invalid("tap= is valid only for a namespace".to_owned()));
         }
+        if settings.rate_limit_bps.is_some() && matches!(kind, TargetKind::Line { .. }) {
+            return Err(invalid("rate= is not valid for a serial line: use baud=".to_owned()));
+        }
         if settings.rate_bps.is_some() || settings.protocol.is_some() {
             return Err(invalid("baud= and link= are valid only for a serial line".to_owned()));
         }
@@ -126,7 +132,8 @@ impl FromStr for GuestTarget {
             _ => MTU_BYTES,
         };
         let mtu_bytes = settings.mtu_bytes.unwrap_or(default_mtu);
-        Ok(Self { kind, address: settings.address, mtu_bytes })
+        let Settings { address, rate_limit_bps, .. } = settings;
+        Ok(Self { kind, address, mtu_bytes, rate_limit_bps })
     }
 }
 
@@ -138,6 +145,7 @@ struct Settings {
     tap: Option<String>,
     rate_bps: Option<u32>,
     protocol: Option<LineProtocol>,
+    rate_limit_bps: Option<u64>,
 }
 
 impl Settings {
@@ -157,6 +165,10 @@ impl Settings {
                 Some(("baud", value)) => {
                     parse_into(value, &mut settings.rate_bps) && settings.rate_bps != Some(0)
                 }
+                Some(("rate", value)) => {
+                    settings.rate_limit_bps = Some(bit_rate::parse(value).map_err(invalid)?);
+                    true
+                }
                 Some(("link", value)) => {
                     settings.protocol = LineProtocol::from_name(value);
                     settings.protocol.is_some()
@@ -165,8 +177,8 @@ impl Settings {
             };
             if !is_valid {
                 return Err(invalid(format!(
-                    "invalid setting '{}': use address=10.0.2.100, mtu=1500, tap=NAME, baud=19200 \
-                     and link=llp, slip, cslip or ppp",
+                    "invalid setting '{}': use address=10.0.2.100, mtu=1500, tap=NAME, rate=10mbit, \
+                     baud=19200 and link=llp, slip, cslip or ppp",
                     setting.escape_debug()
                 )));
             }
@@ -246,6 +258,7 @@ mod tests {
         let guest = parse("pid:17?tap=eth0&address=10.9.0.2&mtu=65520").unwrap();
         assert_eq!(guest.kind, TargetKind::Process { id: 17, tap: "eth0".to_owned() });
         assert_eq!((guest.address, guest.mtu_bytes), (Some(Ipv4Addr::new(10, 9, 0, 2)), 65_520));
+        assert_eq!(parse("pid:17?rate=10mbit").unwrap().rate_limit_bps, Some(10_000_000));
         let socket = TargetKind::Machine(PathBuf::from("/tmp/vm.sock"));
         assert_eq!(parse("qemu:/tmp/vm.sock").unwrap().kind, socket);
         let line = TargetKind::Line {
@@ -262,7 +275,14 @@ mod tests {
         for text in ["", "tap0", "pid:0", "netns:", "qemu:", "serial:", "ssh:x"] {
             assert!(parse(text).is_err(), "{text}");
         }
-        for text in ["netns:a?mtu=67", "netns:a?baud=1", "qemu:x?tap=t", "serial:x?link=x25"] {
+        for text in [
+            "netns:a?mtu=67",
+            "netns:a?baud=1",
+            "qemu:x?tap=t",
+            "serial:x?link=x25",
+            "pid:1?rate=x",
+            "serial:x?rate=1mbit",
+        ] {
             assert!(parse(text).is_err(), "{text}");
         }
         assert!(parse("blue").unwrap_err().contains("netns:NAME"));

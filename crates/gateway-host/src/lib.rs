@@ -4,6 +4,7 @@
 //! arguments of the programs that the gateway replaces.
 #![forbid(unsafe_code)]
 
+pub mod bit_rate;
 mod command_line;
 pub mod control;
 mod control_socket;

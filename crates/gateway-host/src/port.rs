@@ -9,7 +9,8 @@ use crate::poll::{Poll, Source};
 use crate::tcp_sockets::TcpSockets;
 use crate::udp_sockets::UdpSockets;
 use gateway::relay::{Key, echo_flows, tcp_flows, udp_flows};
-use gateway::{Event, Guest, Settings};
+use gateway::{Event, Guest, Medium, OutputRate, RateLimit, Settings};
+use net::time::Duration;
 use net::{Cx, Instant};
 use os::datagram::Inbox;
 use os::outbound::Outbound;
@@ -28,6 +29,8 @@ pub struct GuestSettings {
     pub outbound4: Outbound,
     /// The source of IPv6 sockets to hosts.
     pub outbound6: Outbound,
+    /// Maximum rate of the packets to the guest in bits per second.
+    pub rate_bps: Option<u64>,
 }
 
 /// Reasons why a port forward cannot be added.
@@ -60,16 +63,44 @@ pub(crate) struct Port {
     /// TCP flows that can copy more.
     unfinished: Vec<Key>,
     is_readable: bool,
+    /// The rate limit of the output, unless the device is a line.
+    limit: Option<RateLimit>,
+    /// Whether the output shares the rate of all guests.
+    is_sharing: bool,
+    /// Whether the own rate was used up at the last attempt to write.
+    is_rate_used_up: bool,
+    /// Whether the device accepts no output until it is reported as writable.
+    is_blocked: bool,
+    /// Time at which a limited output is tried again that had no packet buffer.
+    retry_at: Option<Instant>,
+    /// Whether the port is in the list of ports to run.
+    pub(crate) is_active: bool,
+    /// The deadline for which the event loop waits.
+    pub(crate) planned: Option<Instant>,
 }
+
+/// Time after which an output that had no packet buffer is tried again.
+const RETRY_TIME: Duration = Duration::from_millis(10);
+/// Prefix of the lengths of an Ethernet frame.
+const ETHERNET_HEADER_LEN: u16 = 14;
 
 impl Port {
     pub(crate) fn new(
         number: usize,
         settings: GuestSettings,
         device: GuestDevice,
+        total_bps: Option<u64>,
         cx: &mut Cx<'_>,
     ) -> Self {
-        let GuestSettings { mut engine, addresses, outbound4, outbound6 } = settings;
+        let GuestSettings { mut engine, addresses, outbound4, outbound6, rate_bps } = settings;
+        let line_rate = device.line_rate();
+        let limits = [line_rate, rate_bps, total_bps.filter(|_| line_rate.is_none())];
+        let mtu_bytes = mtu_of(&engine.medium);
+        engine.output_rate = limits
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|bits_per_s| OutputRate { bits_per_s, mtu_bytes });
         if let GuestDevice::Packets(device) = &device {
             let has_offloads = device.has_offloads();
             engine.station.tso = has_offloads;
@@ -93,6 +124,13 @@ impl Port {
             read_state: ReadState::default(),
             unfinished: Vec::new(),
             is_readable: false,
+            limit: rate_bps.filter(|_| line_rate.is_none()).map(RateLimit::new),
+            is_sharing: total_bps.is_some() && line_rate.is_none(),
+            is_rate_used_up: false,
+            is_blocked: false,
+            retry_at: None,
+            is_active: false,
+            planned: None,
         }
     }
 
@@ -103,8 +141,29 @@ impl Port {
 
     /// Returns when [`Self::run`] has to be called.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let deadlines = [self.guest.deadline(), self.device.deadline(&self.guest)];
-        deadlines.into_iter().flatten().min()
+        let may_write = !self.is_blocked && self.guest.has_output();
+        let line = self.device.deadline(&self.guest).filter(|_| may_write);
+        let limit = self.limit.map(|limit| limit.allows_at()).filter(|_| may_write);
+        // A port that shares a rate waits for its turn, unless its own rate is used up.
+        let limit = limit.filter(|_| !self.is_sharing || self.is_rate_used_up);
+        let limit = limit.map(|at| self.retry_at.map_or(at, |retry_at| retry_at.max(at)));
+        let retry = self.retry_at.filter(|_| self.is_sharing && may_write);
+        [self.guest.deadline(), line, limit, retry].into_iter().flatten().min()
+    }
+
+    /// Returns whether the port waits for the rate that all guests share from now on.
+    pub(crate) fn waits_for_share(&mut self, now: Instant) -> bool {
+        let is_allowed = self.limit.is_none_or(|limit| limit.allows(now));
+        let waits = self.is_sharing && !self.is_blocked && is_allowed && self.guest.has_output();
+        if waits {
+            self.retry_at = None;
+        }
+        waits
+    }
+
+    /// Resets the sockets of all flows, because the guest is gone.
+    pub(crate) fn reset_flows(&mut self) {
+        self.tcp.reset_all();
     }
 
     /// Adds a port forward and opens its sockets.
@@ -159,7 +218,13 @@ impl Port {
     ) -> io::Result<()> {
         let guest = &mut self.guest;
         match source {
-            Source::Device(_) => self.is_readable = true,
+            Source::Device(_) => {
+                self.is_readable |= flags != EventFlags::OUT;
+                if flags.contains(EventFlags::OUT) && std::mem::take(&mut self.is_blocked) {
+                    // Cannot fail: the device is registered.
+                    _ = self.device.watch_output(false, self.number, poll);
+                }
+            }
             Source::Tcp(_, slot) => {
                 let ready = self.tcp.ready(guest, slot, flags, cx);
                 self.unfinished.extend(ready.filter(|flow| self.tcp.mark_unfinished(*flow)));
@@ -209,7 +274,44 @@ impl Port {
         while let Some(event) = self.guest.event() {
             self.execute(event, poll, buffer, cx);
         }
-        self.device.write(&mut self.guest, cx)
+        self.write(poll, cx)
+    }
+
+    /// Writes the output of the guest that its own rate permits.
+    fn write(&mut self, poll: &Poll, cx: &mut Cx<'_>) -> io::Result<()> {
+        if self.is_blocked || self.is_sharing {
+            return Ok(());
+        }
+        if self.limit.is_some() {
+            while self.write_one(poll, cx)?.is_some() {}
+            return Ok(());
+        }
+        let is_full = self.device.write(&mut self.guest, cx)?;
+        self.wait_if_full(is_full, poll)
+    }
+
+    /// Writes one packet of a limited output, if its own rate permits one now, and returns its
+    /// length.
+    pub(crate) fn write_one(&mut self, poll: &Poll, cx: &mut Cx<'_>) -> io::Result<Option<usize>> {
+        self.is_rate_used_up = self.limit.is_some_and(|limit| !limit.allows(cx.now));
+        if self.is_blocked || self.is_rate_used_up {
+            return Ok(None);
+        }
+        let (sent, is_full) = self.device.write_one(&mut self.guest, cx)?;
+        self.wait_if_full(is_full, poll)?;
+        if let (Some(len), Some(limit)) = (sent, &mut self.limit) {
+            limit.use_up(len, cx.now);
+        }
+        let is_waiting = sent.is_none() && self.guest.has_output();
+        self.retry_at = is_waiting.then(|| cx.now + RETRY_TIME);
+        Ok(sent)
+    }
+
+    fn wait_if_full(&mut self, is_full: bool, poll: &Poll) -> io::Result<()> {
+        if is_full && !std::mem::replace(&mut self.is_blocked, true) {
+            self.device.watch_output(true, self.number, poll)?;
+        }
+        Ok(())
     }
 
     fn execute(&mut self, event: Event, poll: &Poll, buffer: &mut [u8], cx: &mut Cx<'_>) {
@@ -267,6 +369,15 @@ impl Port {
         {
             self.unfinished.push(flow);
         }
+    }
+}
+
+/// Returns the length of the longest packet of a medium, in bytes.
+fn mtu_of(medium: &Medium) -> u16 {
+    match medium {
+        Medium::Datagrams(mtu) => *mtu,
+        Medium::Frames(mtu, _) => mtu.saturating_add(ETHERNET_HEADER_LEN),
+        Medium::Line(link) => u16::try_from(link.mtu()).unwrap_or(u16::MAX),
     }
 }
 

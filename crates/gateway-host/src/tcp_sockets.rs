@@ -23,8 +23,6 @@ const TURN_BYTES_MAX: usize = 1 << 21;
 const SHARE_MIN: usize = 1 << 15;
 /// The maximum share of a flow.
 const SHARE_MAX: usize = 1 << 19;
-/// Minimum number of bytes to read at once. Smaller reads cost more than they gain.
-const READ_MIN: usize = 1 << 14;
 
 /// The sockets of the TCP flows of one guest, by the index of the flow.
 #[derive(Debug, Default)]
@@ -124,6 +122,14 @@ impl TcpSockets {
             _ = sockopt::set_socket_linger(&socket.fd, Some(Duration::ZERO));
         }
         self.remove(flow);
+    }
+
+    /// Closes all sockets with a reset, because the guest is gone.
+    pub(crate) fn reset_all(&mut self) {
+        for socket in self.sockets.drain(..).flatten() {
+            // Without the option, the remote host would receive a FIN, as after a complete transfer.
+            _ = sockopt::set_socket_linger(&socket.fd, Some(Duration::ZERO));
+        }
     }
 
     /// Records the readiness of a socket, and returns its flow. Returns `None` for an event of an
@@ -249,7 +255,7 @@ impl Socket {
         let mut moved = 0;
         while self.may_read {
             let space = guest.space(self.flow);
-            if space < READ_MIN {
+            if space < guest.read_min().max(1) {
                 break;
             }
             if moved >= share {

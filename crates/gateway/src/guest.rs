@@ -1,16 +1,19 @@
 //! One guest: its station, and its flows.
 
 use crate::dns;
+use crate::fair_output::{FairOutput, OutputRate};
 use crate::policy::Policy;
+use crate::queue::QueueCounters;
 use crate::relay::{Key, echo_flows, tcp_flows, udp_flows};
 use crate::segment::{self, Segment};
 use net::internet::{self, ipv4::Protocol};
 use net::link::ppp::Phase;
 use net::link::{self, Link};
+use net::meter::Counter;
 use net::packet::Packet;
 use net::station::{self, Application, Frame, Layers, Scheduler, Station, Step};
 use net::transport::tcp::OpenError;
-use net::transport::udp::Relayed;
+use net::transport::udp::{self, Relayed};
 use net::{Cx, Instant};
 use std::net::{IpAddr, SocketAddr};
 
@@ -54,6 +57,8 @@ pub struct Settings {
     pub dns_addresses: Vec<IpAddr>,
     /// Settings of the DNS forwarder.
     pub dns: dns::Settings,
+    /// The rate of the output to the guest, if it is slower than the gateway.
+    pub output_rate: Option<OutputRate>,
 }
 
 /// A task of the driver with sockets of the host.
@@ -87,6 +92,10 @@ pub struct Guest {
     segment: Option<Segment>,
     scheduler: Scheduler,
     relay: Relay,
+    /// The order of the flows, if the output is slower than the gateway.
+    output: Option<FairOutput>,
+    /// A frame for which the device had no space.
+    unsent: Option<Packet>,
 }
 
 impl Guest {
@@ -109,15 +118,22 @@ impl Guest {
         station.internet_mut().set_transparent_for(Some(settings.leases));
         station.layers.tcp.defer_opens(DEFERRED_OPENS_MAX);
         station.layers.tcp.set_connections_max(settings.tcp.flows.saturating_mul(2));
+        let mut tcp = tcp_flows::Flows::new(settings.tcp);
+        let output = settings.output_rate.map(|rate| {
+            tcp.set_send_buffer(rate.buffer_bytes());
+            use_single_packets(&mut station, &settings.station);
+            FairOutput::new(rate, settings.station.packets / 2, cx)
+        });
         let relay = Relay {
-            tcp: tcp_flows::Flows::new(settings.tcp),
+            tcp,
             udp: udp_flows::Flows::new(settings.udp),
             echo: echo_flows::Flows::new(ECHO_FLOWS_MAX, NEW_ECHO_FLOWS_PER_S),
             dns: dns::Forwarder::new(settings.dns, cx),
             dns_addresses: settings.dns_addresses,
             policy: settings.policy,
         };
-        let mut guest = Self { station, segment, scheduler: Scheduler::default(), relay };
+        let scheduler = Scheduler::default();
+        let mut guest = Self { station, segment, scheduler, relay, output, unsent: None };
         guest.open_line(cx);
         guest
     }
@@ -188,16 +204,96 @@ impl Guest {
         self.station.transmit_frames_to(&mut |packet| segment.frame(packet), device, cx);
     }
 
-    /// Appends at most `limit` bytes of output for the line to `wire`, and returns their number.
-    pub fn transmit_into(&mut self, wire: &mut Vec<u8>, limit: usize, cx: &mut Cx<'_>) -> usize {
-        self.scheduler.run(&mut self.station, &mut self.relay, cx);
-        self.station.transmit_into(wire, limit, cx)
+    /// Passes the next packet of the output to a device that accepts one at a time, and returns its
+    /// length in bytes. Returns `None` if there is no packet, or if `device` returns false because it
+    /// has no space for it; [`Self::has_output`] then tells whether one waits.
+    pub fn transmit_one(
+        &mut self,
+        device: &mut dyn FnMut(Frame<'_>, &mut Cx<'_>) -> bool,
+        cx: &mut Cx<'_>,
+    ) -> Option<usize> {
+        let packet = match self.unsent.take() {
+            Some(packet) => packet,
+            None => self.next_packet(cx)?,
+        };
+        if !device(Frame { packet: &packet, tail: [&[], &[]] }, cx) {
+            self.unsent = Some(packet);
+            return None;
+        }
+        let len = packet.len();
+        cx.meter.count(Counter::LinkPacketsOut);
+        self.station.take_back(packet);
+        Some(len)
     }
 
-    /// Returns whether output may be pending for the line.
+    /// Returns the next packet of a slow output.
+    fn next_packet(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        let layers = &mut self.station.layers;
+        let frame = self.segment.as_mut().and_then(|s| s.transmit(&mut layers.pool, cx));
+        if frame.is_some() {
+            return frame;
+        }
+        let mut packet = self.output.as_mut()?.next(layers, cx)?;
+        if let Some(segment) = &mut self.segment {
+            segment.frame(&mut packet);
+        }
+        Some(packet)
+    }
+
+    /// Appends at most `limit` bytes of output for the line to `wire`, and returns their number.
+    pub fn transmit_into(&mut self, wire: &mut Vec<u8>, limit: usize, cx: &mut Cx<'_>) -> usize {
+        while let Some(step) = self.scheduler.next(&mut self.station, &self.relay, cx.now) {
+            // The output is sent in the order of the fair queue.
+            if step == Step::Send {
+                break;
+            }
+            self.scheduler.step(step, &mut self.station, &mut self.relay, cx);
+        }
+        let mut written = 0;
+        loop {
+            written += self.station.transmit_into(wire, limit - written, cx);
+            if written == limit || self.station.link().has_output() {
+                return written;
+            }
+            let Some(output) = &mut self.output else { return written };
+            // The link gets the next packet when it has transmitted the one before.
+            let Some(packet) = output.next(&mut self.station.layers, cx) else { return written };
+            if let Err(packet) = self.station.link_mut().send(packet, cx) {
+                // The link has counted it.
+                self.station.take_back(packet);
+                return written;
+            }
+        }
+    }
+
+    /// Moves new datagrams to a slow output, so that the queue of the station has space.
+    fn collect_output(&mut self, cx: &mut Cx<'_>) {
+        if let Some(output) = &mut self.output {
+            output.collect(&mut self.station.layers, cx);
+        }
+    }
+
+    /// Returns whether output may be pending for a slow output.
     #[must_use]
     pub fn has_output(&self) -> bool {
-        self.station.link().has_output() || self.station.has_output()
+        self.unsent.is_some()
+            || self.station.link().has_output()
+            || self.station.has_output()
+            || self.output.as_ref().is_some_and(FairOutput::has_output)
+            || self.segment.as_ref().is_some_and(Segment::has_output)
+    }
+
+    /// Returns the counters of a slow output.
+    #[must_use]
+    pub fn output_counters(&self) -> Option<&QueueCounters> {
+        self.output.as_ref().map(FairOutput::counters)
+    }
+
+    /// Returns the number of bytes that are worth a read from a socket: less than the send buffer of
+    /// a connection.
+    #[must_use]
+    pub fn read_min(&self) -> usize {
+        self.relay.tcp.read_min()
     }
 
     /// Returns the link of the guest.
@@ -384,6 +480,7 @@ impl Guest {
             return true;
         }
         let sent = self.station.layers.send_between(ends, data, size, cx);
+        self.collect_output(cx);
         !sent.is_pending()
     }
 
@@ -475,6 +572,14 @@ impl Application for Relay {
         self.receive(layers, cx);
         self.tcp.run(&mut layers.tcp, &mut self.policy, cx);
     }
+}
+
+/// Switches off super-segments and super-datagrams, which the device would split. It delivers
+/// received ones nevertheless.
+fn use_single_packets(station: &mut Station, settings: &station::Settings) {
+    let station::Settings { checksum_offload, routines, .. } = *settings;
+    station.layers.tcp.set_tso(false);
+    station.layers.udp.set_lower_level(udp::LowerLevel { uso: false, checksum_offload, routines });
 }
 
 fn prefix_len(address: IpAddr) -> u8 {

@@ -271,6 +271,7 @@ fn guest_network(settings: &SlirpSettings) -> GuestNetwork {
         rules: local_networks(),
         outbound4: outbound(settings.outbound4.as_ref()),
         outbound6: outbound(settings.outbound6.as_ref()),
+        rate_bps: None,
     }
 }
 

@@ -33,6 +33,8 @@ use std::net::SocketAddr;
 const BUFFER_START: usize = 1 << 18;
 /// Maximum size of the buffer of a flow in each direction, in bytes.
 const BUFFER_LIMIT: usize = 4 << 20;
+/// Minimum number of bytes to read at once. Smaller reads cost more than they gain.
+const READ_MIN: usize = 1 << 14;
 /// Time after which an idle connection of the guest is probed. A guest that has vanished then loses
 /// its flows after a few minutes instead of never.
 const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(600);
@@ -187,6 +189,20 @@ impl Flows {
             new_flows: Rate::new(limits.new_per_s),
             counters: Counters::default(),
             profile: profile(),
+        }
+    }
+
+    /// Limits the unacknowledged and unsent data of connections opened from now on, because the
+    /// output is slow.
+    pub(crate) fn set_send_buffer(&mut self, bytes: usize) {
+        self.profile.send_limit = SendLimit::Bytes(bytes);
+    }
+
+    /// Returns the number of bytes that are worth a read from a socket.
+    pub(crate) fn read_min(&self) -> usize {
+        match self.profile.send_limit {
+            SendLimit::Bytes(bytes) => READ_MIN.min(bytes / 2),
+            SendLimit::OneSegment | SendLimit::Tuned { .. } => READ_MIN,
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod cost;
 mod echo_relay;
+mod fair_outputs;
 mod host_sockets;
 mod kernel;
 mod program;

@@ -115,6 +115,7 @@ impl Driver {
             policy: permissive_policy(),
             tcp: tcp_flows::Limits { flows: FLOWS, new_per_s: 1000 },
             udp: udp_flows::Limits { flows: FLOWS, new_per_s: 1000 },
+            output_rate: None,
         };
         let guest = Guest::new(settings, &mut context.cx());
         Self { guest, context, keys: Vec::new(), seen: None, is_accepting: true }

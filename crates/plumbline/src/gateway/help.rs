@@ -11,7 +11,8 @@ A guest is a network namespace (netns:NAME, netns:/PATH or pid:PROCESS), which g
 a virtual machine (qemu:SOCKET) with -netdev stream; or a host at a serial line \
 (serial:DEVICE?baud=19200&link=slip) with llp, slip, cslip or ppp.
 
-Settings follow a question mark and are separated by '&': address=10.0.2.100, mtu=1500. Guest N has \
+Settings follow a question mark and are separated by '&': address=10.0.2.100, mtu=1500, \
+rate=10mbit. Guest N has \
 the address 10.0.(1+N).100 in a network of 24 bits; the gateway has .2 in it, and DNS is forwarded \
 at .3. Guests on Ethernet also have IPv6, by router advertisements, and may use DHCP. A host at a \
 serial line gets its address by LLP or PPP.
@@ -19,7 +20,7 @@ serial line gets its address by LLP or PPP.
 A guest reaches public addresses only. --allow permits private networks, and --host-loopback lets \
 the gateway's address lead to the loopback address of this host.
 
-The gateway ends when a guest is gone. With --control, ports are forwarded and flows are listed at \
+The gateway ends when its last guest is gone. With --control, ports are forwarded and flows are listed at \
 run time: see the manual page. Started under the name slirp4netns, plumb accepts the arguments of \
 that program.";
 
@@ -39,9 +40,13 @@ pub(crate) const PAGE: ManualPage = ManualPage {
          {\"command\":\"flows\"}. With several guests, a request names one by the member guest.",
     )],
     exit_status: &[
-        (0, "A guest is gone"),
+        (0, "All guests are gone"),
         (2, "Invalid arguments"),
-        (4, "Local error, such as permission denied or address in use"),
+        (
+            4,
+            "Local error, such as permission denied or address in use; or the device of a guest has \
+             failed",
+        ),
         (130, "Interrupted"),
     ],
     environment: &[],

@@ -6,6 +6,7 @@ pub(crate) use help::{ABOUT, PAGE};
 
 use crate::exit::{self, Failure};
 use crate::heading;
+use gateway_host::bit_rate;
 use gateway_host::forwards::Forward;
 use gateway_host::gateway_program::{self, GuestEnd, Program, ProgramSettings};
 use gateway_host::guest_target::GuestTarget;
@@ -44,6 +45,15 @@ pub(crate) struct Arguments {
     /// Refuse destinations in this prefix; may be repeated
     #[arg(long, value_name = "prefix", help_heading = heading::LIMITS)]
     deny: Vec<IpNet>,
+    /// Limit the packets to each guest to this rate, in the units of tc: 10mbit, 128kbit
+    #[arg(long, value_name = "rate", value_parser = bit_rate::parse,
+          help_heading = heading::LIMITS)]
+    rate: Option<u64>,
+    /// Limit the packets to all guests together, which share this rate equally. Serial lines are
+    /// excepted
+    #[arg(long, value_name = "rate", value_parser = bit_rate::parse,
+          help_heading = heading::LIMITS)]
+    rate_total: Option<u64>,
     /// Let the gateway's address lead to the loopback address of this host
     #[arg(long, help_heading = heading::LIMITS)]
     host_loopback: bool,
@@ -64,6 +74,8 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         has_ipv6: !arguments.no_ipv6,
         is_configuring: !arguments.no_configure,
         control: arguments.control.clone(),
+        rate_bps: arguments.rate,
+        total_rate_bps: arguments.rate_total,
     };
     let started = Program::start(settings);
     let mut program = started.map_err(|error| failed(error, Failure::ThisMachine))?;
@@ -71,13 +83,17 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
         eprintln!("{guest}: {}", addresses.join(", "));
     }
-    match program.run().map_err(|error| failed(error, Failure::ThisMachine))? {
-        GuestEnd::Gone(guest) => eprintln!("{guest} is gone"),
-        GuestEnd::Lost(guest, error) => {
-            return Err(failed(anyhow::anyhow!("{guest}: {error}"), Failure::ThisMachine));
+    let mut result = Ok(());
+    while program.has_guests() {
+        match program.run().map_err(|error| failed(error, Failure::ThisMachine))? {
+            GuestEnd::Gone(guest) => eprintln!("{guest} is gone"),
+            GuestEnd::Lost(guest, error) => {
+                let error = anyhow::anyhow!("{guest} has failed: {error}");
+                result = Err(failed(error, Failure::ThisMachine));
+            }
         }
     }
-    Ok(())
+    result
 }
 
 fn failed(error: impl Into<anyhow::Error>, failure: Failure) -> Failure {
