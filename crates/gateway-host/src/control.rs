@@ -123,6 +123,32 @@ pub struct ListedGuest {
     pub sent_bytes: u64,
     /// Bytes that hosts have sent to the guest.
     pub received_bytes: u64,
+    /// Connections that a host has refused or that could not reach it.
+    pub failed_connections: u64,
+    /// Connections and datagrams to destinations that the guest may not reach.
+    pub denied: u64,
+    /// ICMP errors sent to the guest.
+    pub errors: u64,
+    /// ICMP errors not sent because of the limit per second.
+    pub errors_over_rate: u64,
+    /// The fair queue of the output, if the guest is at a serial line or has a rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<ListedOutput>,
+}
+
+/// The fair queue of an output in a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct ListedOutput {
+    /// Packets sent.
+    pub packets: u64,
+    /// Bytes sent.
+    pub bytes: u64,
+    /// Packets dropped because the packets of their flow have waited too long.
+    pub dropped_for_delay: u64,
+    /// Packets dropped because the queue was full.
+    pub dropped_when_full: u64,
+    /// Packets marked with Congestion Experienced instead of dropped.
+    pub marked: u64,
 }
 
 /// A flow in a reply.

@@ -2,6 +2,7 @@
 
 use crate::control::{
     ControlLines, ControlReply, ControlRequest, ListedFlow, ListedForward, ListedGuest,
+    ListedOutput,
 };
 use crate::event_loop::EventLoop;
 use crate::forwards::ForwardId;
@@ -199,6 +200,17 @@ fn listed_guest(named: &NamedGuest, guest: &Guest) -> ListedGuest {
         flows: (guest.tcp().len() + guest.udp().len()) as u64,
         sent_bytes: tcp.bytes_to_host + udp.bytes_to_host,
         received_bytes: tcp.bytes_to_guest + udp.bytes_to_guest,
+        failed_connections: tcp.failed,
+        denied: tcp.denied + udp.denied + guest.echo().counters().denied,
+        errors: guest.error_counters().sent,
+        errors_over_rate: guest.error_counters().over_rate,
+        output: guest.output_counters().map(|counters| ListedOutput {
+            packets: counters.packets_out,
+            bytes: counters.bytes_out,
+            dropped_for_delay: counters.dropped_for_delay,
+            dropped_when_full: counters.dropped_when_full,
+            marked: counters.marked,
+        }),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::forwards::{Forward, ForwardId, Transport};
 use crate::poll::{Poll, Source};
+use crate::socket_errors::take_reports;
 use crate::tcp_sockets::TcpSockets;
 use gateway::Guest;
 use net::Cx;
@@ -131,19 +132,20 @@ impl ForwardSockets {
                     let Some((source, to)) = addresses.ends(from, forward) else { continue };
                     // The socket of a connection that the guest cannot accept is closed.
                     let Ok(flow) = guest.accept(source, to, cx) else { continue };
-                    if tcp.insert(number, flow, stream, true, poll).is_err() {
+                    if tcp.insert(guest, (number, flow), stream, true, poll).is_err() {
                         guest.host_reset(flow, cx);
                     }
                 }
             }
             HostSocket::Udp(socket) => {
-                while socket.datagram_error().is_some() {}
-                let task::Poll::Ready(Ok(_)) = socket.receive(inbox) else { return Ok(()) };
                 let key = u32::try_from(index).unwrap_or(u32::MAX);
+                let next = |quoted: &mut [u8]| socket.error_report(quoted);
+                take_reports(next, |error| guest.forwarded_datagram_failed(key, error, cx));
+                let task::Poll::Ready(Ok(_)) = socket.receive(inbox) else { return Ok(()) };
                 for (from, data, size) in inbox.groups() {
                     let Some((source, to)) = addresses.ends(from, forward) else { continue };
                     let ends = (from, source);
-                    let flow = guest.udp_mut().forwarded(key, ends, to, cx.now);
+                    let flow = guest.udp_mut().forwarded(key, ends, to, cx);
                     let size = u16::try_from(size).unwrap_or(u16::MAX);
                     if let Some(flow) = flow {
                         guest.datagrams_to_guest(flow, from, (data, size), cx);

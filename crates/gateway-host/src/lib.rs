@@ -26,6 +26,7 @@ pub mod published_port;
 pub mod qemu_framing;
 mod resolv_conf;
 pub mod slirp4netns;
+mod socket_errors;
 mod tcp_sockets;
 mod udp_sockets;
 mod unix_socket;

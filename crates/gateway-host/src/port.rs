@@ -229,7 +229,7 @@ impl Port {
                 let ready = self.tcp.ready(guest, slot, flags, cx);
                 self.unfinished.extend(ready.filter(|flow| self.tcp.mark_unfinished(*flow)));
             }
-            Source::Udp(_, slot) => self.udp.receive(guest, slot, inbox, cx),
+            Source::Udp(_, slot) => self.udp.receive(guest, (slot, flags), inbox, cx),
             Source::Echo(_, slot) => self.echo.receive(guest, slot, cx),
             Source::Dns(_, index) => self.dns.receive(guest, index, inbox, cx),
             Source::Forward(_, index) => {
@@ -324,7 +324,7 @@ impl Port {
                 }
             }
             Event::Udp(udp_flows::Event::Progress { flow }) => {
-                self.udp.send(&mut self.guest, flow, &self.forward_sockets);
+                self.udp.send(&mut self.guest, flow, &self.forward_sockets, cx);
             }
             Event::Udp(udp_flows::Event::End { flow }) => self.udp.remove(flow),
             Event::Echo(echo_flows::Event::Send { flow, destination, hop_limit, message }) => {
@@ -332,7 +332,8 @@ impl Port {
                 let outbound = if is_v4 { &self.outbound4 } else { &self.outbound6 };
                 let request = (message.as_slice(), hop_limit);
                 let flow = (self.number, flow);
-                self.echo.send(flow, destination, request, (outbound, poll));
+                let host = (outbound, poll);
+                self.echo.send(&mut self.guest, flow, destination, request, host, cx);
             }
             Event::Echo(echo_flows::Event::End { flow }) => self.echo.remove(flow),
             Event::Dns(event) => {

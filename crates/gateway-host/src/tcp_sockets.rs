@@ -4,8 +4,9 @@
 //! reports that the socket would block.
 
 use crate::poll::{Poll, Slot, Source};
-use gateway::Guest;
+use crate::socket_errors::connect_failure;
 use gateway::relay::Key;
+use gateway::{ConnectFailure, Guest};
 use net::Cx;
 use os::outbound::Outbound;
 use os::tcp_socket;
@@ -53,20 +54,23 @@ impl TcpSockets {
         (outbound, poll): (&Outbound, &Poll),
         cx: &mut Cx<'_>,
     ) {
-        let Ok(stream) = tcp_socket::connect(remote, outbound) else {
-            return guest.connect_failed(flow, cx);
+        let stream = match tcp_socket::connect(remote, outbound) {
+            Ok(stream) => stream,
+            Err(error) => return guest.connect_failed(flow, connect_failure(&error), cx),
         };
         // A connection to the host itself is established or refused at once.
         let is_connected = match tcp_socket::connect_result(&stream) {
             task::Poll::Ready(Ok(())) => true,
             task::Poll::Pending => false,
-            task::Poll::Ready(Err(_)) => return guest.connect_failed(flow, cx),
+            task::Poll::Ready(Err(error)) => {
+                return guest.connect_failed(flow, connect_failure(&error), cx);
+            }
         };
         // Without keep-alive, a flow to a host that has vanished would never end.
         _ = sockopt::set_socket_keepalive(&stream, true);
-        if self.insert(number, flow, stream, is_connected, poll).is_err() {
+        if self.insert(guest, (number, flow), stream, is_connected, poll).is_err() {
             self.remove(flow);
-            return guest.connect_failed(flow, cx);
+            return guest.connect_failed(flow, ConnectFailure::Refused, cx);
         }
         if is_connected {
             guest.connected(flow, cx);
@@ -76,8 +80,8 @@ impl TcpSockets {
     /// Adds the accepted connection of an incoming flow.
     pub(crate) fn insert(
         &mut self,
-        number: usize,
-        flow: Key,
+        guest: &Guest,
+        (number, flow): (usize, Key),
         fd: TcpStream,
         is_connected: bool,
         poll: &Poll,
@@ -87,6 +91,10 @@ impl TcpSockets {
         // Urgent data stays in its place in the stream. Telnet's Synch depends on it.
         os::socket::set_urgent_inline(&fd, true)?;
         poll.add(&fd, Source::Tcp(number, Slot::of(flow)), flags)?;
+        if let Some(bytes) = guest.socket_buffer() {
+            // A remote host must not fill a large buffer of the kernel that a slow guest empties.
+            _ = sockopt::set_socket_recv_buffer_size(&fd, bytes);
+        }
         if self.sockets.len() <= flow.index() {
             self.sockets.resize_with(flow.index() + 1, || None);
         }
@@ -153,9 +161,9 @@ impl TcpSockets {
                     guest.connected(flow, cx);
                 }
                 task::Poll::Pending => return None,
-                task::Poll::Ready(Err(_)) => {
+                task::Poll::Ready(Err(error)) => {
                     self.remove(flow);
-                    guest.connect_failed(flow, cx);
+                    guest.connect_failed(flow, connect_failure(&error), cx);
                     return None;
                 }
             }

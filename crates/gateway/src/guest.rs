@@ -1,17 +1,26 @@
 //! One guest: its station, and its flows.
 
+mod failures;
+
+pub use failures::ConnectFailure;
+
 use crate::dns;
 use crate::fair_output::{FairOutput, OutputRate};
 use crate::policy::Policy;
 use crate::queue::QueueCounters;
+use crate::relay::host_errors::{self, HostErrors, Quotation};
+use crate::relay::tcp_flows::Destination;
+use crate::relay::udp_flows::Marks;
 use crate::relay::{Key, echo_flows, tcp_flows, udp_flows};
 use crate::segment::{self, Segment};
-use net::internet::{self, ipv4::Protocol};
+use net::internet::icmp::{ErrorKind, Unreachable};
+use net::internet::{self, Datagram, ipv4::Protocol};
 use net::link::ppp::Phase;
 use net::link::{self, Link};
 use net::meter::Counter;
 use net::packet::Packet;
 use net::station::{self, Application, Frame, Layers, Scheduler, Station, Step};
+use net::time::Duration;
 use net::transport::tcp::OpenError;
 use net::transport::udp::{self, Relayed};
 use net::{Cx, Instant};
@@ -23,6 +32,16 @@ const DEFERRED_OPENS_MAX: usize = 256;
 const ECHO_FLOWS_MAX: usize = 256;
 const NEW_ECHO_FLOWS_PER_S: u32 = 100;
 const DOMAIN_PORT: u16 = 53;
+/// The error about a datagram to a destination that the policy does not permit.
+const PROHIBITED: ErrorKind = ErrorKind::Unreachable(Unreachable::Prohibited);
+/// Offset of the flags in the IPv4 header, and the flag DF in this byte.
+const FLAGS_OFFSET: usize = 6;
+const DONT_FRAGMENT: u8 = 0x40;
+const IPV6_HEADER_LEN: usize = 40;
+const UDP_HEADER_LEN: usize = 8;
+/// Time of a super-segment from which on a limited output takes single packets.
+const SUPER_SEGMENT_TIME_MAX: Duration = Duration::from_millis(1);
+const SUPER_SEGMENT_LEN: usize = 1 << 16;
 
 /// The medium between a guest and the gateway.
 #[derive(Debug)]
@@ -83,6 +102,9 @@ struct Relay {
     dns: dns::Forwarder,
     dns_addresses: Vec<IpAddr>,
     policy: Policy,
+    errors: HostErrors,
+    /// The addresses of the gateway on the guest's network.
+    gateways: Vec<IpAddr>,
 }
 
 /// One guest of the gateway.
@@ -110,7 +132,7 @@ impl Guest {
             Medium::Line(link) => (*link, None),
         };
         let mut station = Station::new(link, settings.station, cx);
-        for address in settings.addresses {
+        for &address in &settings.addresses {
             let known = internet::addresses::Address::permanent(address, prefix_len(address));
             // The table has space for the few addresses of a gateway.
             _ = station.internet_mut().add_address(known);
@@ -121,7 +143,9 @@ impl Guest {
         let mut tcp = tcp_flows::Flows::new(settings.tcp);
         let output = settings.output_rate.map(|rate| {
             tcp.set_send_buffer(rate.buffer_bytes());
-            use_single_packets(&mut station, &settings.station);
+            if rate.time_of(SUPER_SEGMENT_LEN) > SUPER_SEGMENT_TIME_MAX {
+                use_single_packets(&mut station, &settings.station);
+            }
             FairOutput::new(rate, settings.station.packets / 2, cx)
         });
         let relay = Relay {
@@ -131,6 +155,8 @@ impl Guest {
             dns: dns::Forwarder::new(settings.dns, cx),
             dns_addresses: settings.dns_addresses,
             policy: settings.policy,
+            errors: HostErrors::new(),
+            gateways: settings.addresses,
         };
         let scheduler = Scheduler::default();
         let mut guest = Self { station, segment, scheduler, relay, output, unsent: None };
@@ -252,7 +278,8 @@ impl Guest {
         let mut written = 0;
         loop {
             written += self.station.transmit_into(wire, limit - written, cx);
-            if written == limit || self.station.link().has_output() {
+            let link = self.station.link();
+            if written == limit || link.has_output() || link.is_full() {
                 return written;
             }
             let Some(output) = &mut self.output else { return written };
@@ -287,6 +314,13 @@ impl Guest {
     #[must_use]
     pub fn output_counters(&self) -> Option<&QueueCounters> {
         self.output.as_ref().map(FairOutput::counters)
+    }
+
+    /// Returns the size of the receive buffer of the host's sockets in bytes, if the output is so slow
+    /// that a larger buffer would delay the data of its own flow.
+    #[must_use]
+    pub fn socket_buffer(&self) -> Option<usize> {
+        self.relay.tcp.socket_buffer()
     }
 
     /// Returns the number of bytes that are worth a read from a socket: less than the send buffer of
@@ -416,11 +450,6 @@ impl Guest {
         self.relay.tcp.connected(&mut self.station.layers.tcp, flow, cx);
     }
 
-    /// Reports that the socket of a TCP flow could not be connected.
-    pub fn connect_failed(&mut self, flow: Key, cx: &mut Cx<'_>) {
-        self.relay.tcp.connect_failed(&mut self.station.layers.tcp, flow, cx);
-    }
-
     /// Returns the next data of the guest for the socket of a TCP flow.
     #[must_use]
     pub fn to_host(&self, flow: Key) -> &[u8] {
@@ -520,16 +549,27 @@ impl Guest {
 impl Relay {
     /// Processes received datagrams of other protocols than TCP.
     fn receive(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
-        while let Some(datagram) = layers.receive_raw() {
+        let mtu = layers.internet.mtu();
+        while let Some(mut datagram) = layers.receive_raw() {
             match datagram.header.protocol {
                 Protocol::Udp => {
                     let Layers { udp, pool, .. } = &mut *layers;
+                    let marks = marks_of(&mut datagram, mtu);
                     let Some(relayed) = udp.parse_relayed(datagram, pool, cx) else { continue };
-                    self.receive_datagram(&relayed, cx);
+                    self.receive_datagram(&relayed, marks, layers, cx);
                     layers.pool.put(relayed.packet);
                 }
                 Protocol::Icmp | Protocol::ICMPV6 => {
-                    self.echo.receive(&datagram, &mut self.policy, cx);
+                    if !self.echo.receive(&datagram, &mut self.policy, cx) {
+                        let about = Quotation {
+                            source: datagram.header.source,
+                            destination: datagram.header.destination,
+                            protocol: datagram.header.protocol,
+                            header: &[],
+                            payload: datagram.packet.data(),
+                        };
+                        self.report(PROHIBITED, None, &about, layers, cx);
+                    }
                     layers.pool.put(datagram.packet);
                 }
                 Protocol::Tcp | Protocol::Other(_) => layers.pool.put(datagram.packet),
@@ -538,7 +578,13 @@ impl Relay {
         self.send_dns_replies(layers, cx);
     }
 
-    fn receive_datagram(&mut self, relayed: &Relayed, cx: &mut Cx<'_>) {
+    fn receive_datagram(
+        &mut self,
+        relayed: &Relayed,
+        marks: Marks,
+        layers: &mut Layers,
+        cx: &mut Cx<'_>,
+    ) {
         let Relayed { source, destination, packet } = relayed;
         let is_dns = destination.port() == DOMAIN_PORT;
         if is_dns && self.dns_addresses.contains(&destination.ip()) {
@@ -549,8 +595,17 @@ impl Relay {
             for query in packet.data().chunks(size) {
                 self.dns.receive_query(*source, *destination, query, cx);
             }
-        } else {
-            self.udp.receive(relayed, &mut self.policy, cx);
+        } else if !self.udp.receive(relayed, marks, &mut self.policy, cx) {
+            let len = packet.data().len();
+            let header = host_errors::udp_header(source.port(), destination.port(), len);
+            let about = Quotation {
+                source: source.ip(),
+                destination: destination.ip(),
+                protocol: Protocol::Udp,
+                header: &header,
+                payload: packet.data(),
+            };
+            self.report(PROHIBITED, None, &about, layers, cx);
         }
     }
 
@@ -570,8 +625,38 @@ impl Application for Relay {
 
     fn run(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
         self.receive(layers, cx);
-        self.tcp.run(&mut layers.tcp, &mut self.policy, cx);
+        let Self { tcp, policy, dns, dns_addresses, .. } = self;
+        let mut route = |remote: SocketAddr| {
+            if remote.port() == DOMAIN_PORT && dns_addresses.contains(&remote.ip()) {
+                return Destination::Resolvers(dns.resolvers().iter().copied().collect());
+            }
+            match policy.permit(remote.ip()) {
+                Ok(address) => Destination::Host(SocketAddr::new(address, remote.port())),
+                Err(_) => Destination::Denied,
+            }
+        };
+        tcp.run(&mut layers.tcp, &mut route, cx);
     }
+}
+
+/// Returns the fields of the IP header that the host's socket sends alike. `mtu` is that of the
+/// guest.
+fn marks_of(datagram: &mut Datagram, mtu: u16) -> Marks {
+    let Datagram { header, header_len, packet } = datagram;
+    let forbids_fragments = if header.destination.is_ipv4() {
+        packet.unpull(*header_len);
+        let flags = packet.data().get(FLAGS_OFFSET).copied().unwrap_or(0);
+        packet.pull(*header_len);
+        flags & DONT_FRAGMENT != 0
+    } else {
+        // Only a guest fragments an IPv6 datagram. A longer one has arrived in fragments.
+        let len = match packet.offload.segment_size {
+            0 => packet.len(),
+            size => usize::from(size) + UDP_HEADER_LEN,
+        };
+        len + IPV6_HEADER_LEN <= usize::from(mtu)
+    };
+    Marks { hop_limit: header.hop_limit, forbids_fragments }
 }
 
 /// Switches off super-segments and super-datagrams, which the device would split. It delivers

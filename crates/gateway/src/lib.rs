@@ -44,5 +44,5 @@ mod shared_rate;
 mod slab;
 
 pub use fair_output::OutputRate;
-pub use guest::{Event, Guest, Medium, Settings};
+pub use guest::{ConnectFailure, Event, Guest, Medium, Settings};
 pub use shared_rate::{RateLimit, SharedRate};

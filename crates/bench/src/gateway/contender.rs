@@ -88,7 +88,7 @@ impl GatewayKind {
         }
     }
 
-    fn command(&self, guest: u32, mtu_bytes: u16) -> Command {
+    pub(super) fn command(&self, guest: u32, mtu_bytes: u16) -> Command {
         let mtu = mtu_bytes.to_string();
         let guest = guest.to_string();
         let mut command = match self {
@@ -143,34 +143,10 @@ impl Gateway {
             program,
             guest,
         };
-        gateway.wait_until_ready().with_context(|| format!("{name} does not become ready"))?;
+        wait_until_ready(&mut gateway.program, &gateway.guest)
+            .with_context(|| format!("{name} does not become ready"))?;
         gateway.idle_bytes = memory::private_bytes(gateway.id());
         Ok(gateway)
-    }
-
-    /// Waits until the interface of the guest has an address and is running.
-    fn wait_until_ready(&mut self) -> Result<()> {
-        let began = Instant::now();
-        loop {
-            if let Some(status) = self.program.exit_status()? {
-                bail!("it has exited: {status}");
-            }
-            let network = self.guest.network();
-            let is_ready = thread::scope(|scope| {
-                let is_ready = || -> Result<bool> {
-                    network.enter()?;
-                    let interface = Interface::named(INTERFACE)?;
-                    Ok(interface.address()?.is_some() && interface.is_running()?)
-                };
-                // Until then the interface does not exist.
-                scope.spawn(is_ready).join().is_ok_and(|ready| ready.unwrap_or(false))
-            });
-            if is_ready {
-                return Ok(());
-            }
-            ensure!(began.elapsed() < START_TIMEOUT, "no address after {START_TIMEOUT:?}");
-            thread::sleep(Duration::from_millis(5));
-        }
     }
 
     /// Returns the process ID.
@@ -184,6 +160,31 @@ impl Gateway {
 
     pub(super) fn route(&self) -> Route<'_> {
         Route { guest: Some(self.guest.network()), host: self.host, gateway: Some(self.id()) }
+    }
+}
+
+/// Waits until the interface of a guest has an address and is running.
+pub(super) fn wait_until_ready(program: &mut Program, guest: &Guest) -> Result<()> {
+    let began = Instant::now();
+    loop {
+        if let Some(status) = program.exit_status()? {
+            bail!("it has exited: {status}");
+        }
+        let network = guest.network();
+        let is_ready = thread::scope(|scope| {
+            let is_ready = || -> Result<bool> {
+                network.enter()?;
+                let interface = Interface::named(INTERFACE)?;
+                Ok(interface.address()?.is_some() && interface.is_running()?)
+            };
+            // Until then the interface does not exist.
+            scope.spawn(is_ready).join().is_ok_and(|ready| ready.unwrap_or(false))
+        });
+        if is_ready {
+            return Ok(());
+        }
+        ensure!(began.elapsed() < START_TIMEOUT, "no address after {START_TIMEOUT:?}");
+        thread::sleep(Duration::from_millis(5));
     }
 }
 

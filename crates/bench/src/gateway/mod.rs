@@ -14,6 +14,9 @@ mod gateway_report;
 mod guest;
 mod guest_traffic;
 mod memory;
+mod serial_lines;
+mod shared_rate_guests;
+mod slow_output_report;
 mod spread;
 
 use super::conditions::Conditions;
@@ -34,6 +37,7 @@ usage: ./x bench gateway [--quick] [--rounds N] [--seconds S] [--only NAME] [--j
   --seconds S    duration of each measurement (default 1, at most 60)
   --only NAME    measure only the kernel and this gateway: slirp4netns, pasta or plumb; may be
                  repeated
+  --slow-outputs measure only guests that share 10 Mbit/s, and hosts at serial lines
   --json         print all data as JSON instead of tables";
 
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +45,7 @@ struct Options {
     rounds: usize,
     duration: Duration,
     only: Vec<String>,
+    only_slow_outputs: bool,
     as_json: bool,
 }
 
@@ -63,7 +68,11 @@ pub(super) fn run(arguments: &[&str]) -> Result<()> {
     let kinds = GatewayKind::available(&options.only, &mut notes);
     let mut sections = Vec::new();
     let mut verdicts = Vec::new();
-    for one_processor in [true, false] {
+    let slow = slow_output_report::measure(&kinds, options.rounds, &mut notes);
+    sections.extend(slow_output_report::sections(&slow));
+    verdicts.extend(slow_output_report::verdicts(&slow));
+    let placements: &[bool] = if options.only_slow_outputs { &[] } else { &[true, false] };
+    for &one_processor in placements {
         if !one_processor {
             schedule::pin_process_to(std::process::id(), &processors)
                 .context("cannot use all processors")?;
@@ -81,12 +90,18 @@ pub(super) fn run(arguments: &[&str]) -> Result<()> {
 }
 
 fn parse(arguments: &[&str]) -> Result<Options> {
-    let mut options =
-        Options { rounds: 5, duration: Duration::from_secs(1), only: Vec::new(), as_json: false };
+    let mut options = Options {
+        rounds: 5,
+        duration: Duration::from_secs(1),
+        only: Vec::new(),
+        only_slow_outputs: false,
+        as_json: false,
+    };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match *word {
             "--json" => options.as_json = true,
+            "--slow-outputs" => options.only_slow_outputs = true,
             "--quick" => {
                 options.rounds = 1;
                 options.duration = Duration::from_millis(300);
@@ -214,6 +229,7 @@ mod tests {
             rounds: 2,
             duration: Duration::from_millis(500),
             only: vec!["pasta".into()],
+            only_slow_outputs: false,
             as_json: false,
         };
         assert_eq!(options, expected);

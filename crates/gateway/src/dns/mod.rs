@@ -347,6 +347,12 @@ impl Forwarder {
         self.timeout(cx);
     }
 
+    /// Returns the resolvers in the order in which they are asked.
+    #[must_use]
+    pub fn resolvers(&self) -> &[SocketAddr] {
+        &self.resolvers
+    }
+
     /// Returns the number of outstanding queries.
     #[must_use]
     pub fn outstanding(&self) -> usize {
