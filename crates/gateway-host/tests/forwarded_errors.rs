@@ -25,7 +25,8 @@ const SERVER: &str = "10.99.1.2";
 /// The network around the host.
 struct Surroundings {
     router: Guest,
-    server: Guest,
+    /// The namespace of the server lasts as long as its thread.
+    _server: Guest,
 }
 
 /// Moves `interface` of this namespace to that of `guest`, and configures it with `arguments`.
@@ -68,7 +69,7 @@ fn surroundings() -> Surroundings {
     run_ip(&["addr", "add", "10.99.0.1/24", "dev", "host0"]);
     run_ip(&["link", "set", "host0", "up"]);
     run_ip(&["route", "add", "10.99.1.0/24", "via", ROUTER]);
-    Surroundings { router, server }
+    Surroundings { router, _server: server }
 }
 
 fn gateway(guest: &Guest) -> Running {

@@ -83,10 +83,13 @@ pub(crate) fn network(number: u8, permitted: &[&str]) -> GuestNetwork {
     }
 }
 
+/// A step that sets up a gateway in its thread.
+type SetUp = Box<dyn FnOnce(&mut EventLoop) + Send>;
+
 /// A gateway that is not running yet.
 #[derive(Default)]
 pub(crate) struct Gateway {
-    set_up: Vec<Box<dyn FnOnce(&mut EventLoop) + Send>>,
+    set_up: Vec<SetUp>,
     guests: usize,
 }
 

@@ -135,7 +135,8 @@ fn is_group(destination: IpAddr) -> bool {
 /// Returns the ICMP message, or `None` for addresses of different versions.
 fn message(kind: ErrorKind, reporter: IpAddr, about: &Quotation<'_>) -> Option<Vec<u8>> {
     let payload = about.payload.get(..QUOTED_MAX).unwrap_or(about.payload);
-    let len = u16::try_from(about.header.len() + about.payload.len()).unwrap_or(u16::MAX);
+    let len = about.header.len() + about.payload.len();
+    let short = |len: usize| u16::try_from(len).unwrap_or(u16::MAX);
     match (about.source, about.destination, reporter) {
         (IpAddr::V4(source), IpAddr::V4(destination), IpAddr::V4(_)) => {
             let header = ipv4::Header {
@@ -147,7 +148,7 @@ fn message(kind: ErrorKind, reporter: IpAddr, about: &Quotation<'_>) -> Option<V
                 dscp_ecn: 0,
                 dont_fragment: true,
             };
-            let header = header.emit(len.saturating_add(ipv4::HEADER_LEN as u16));
+            let header = header.emit(short(len + ipv4::HEADER_LEN));
             let first = header_v4(kind);
             let mut message = [first.as_slice(), &header, about.header, payload].concat();
             icmp::seal(&mut message);
@@ -156,7 +157,7 @@ fn message(kind: ErrorKind, reporter: IpAddr, about: &Quotation<'_>) -> Option<V
         (IpAddr::V6(source), IpAddr::V6(destination), IpAddr::V6(reporter)) => {
             let header =
                 ipv6::Header { source, destination, hop_limit: 1, dscp_ecn: 0, flow_label: 0 };
-            let header = header.emit(about.protocol.into(), len);
+            let header = header.emit(about.protocol.into(), short(len));
             let first = header_v6(kind);
             let mut message = [first.as_slice(), &header, about.header, payload].concat();
             icmpv6::seal(reporter, source, &mut message);

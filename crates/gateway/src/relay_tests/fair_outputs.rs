@@ -212,7 +212,8 @@ fn a_flood_of_datagrams_takes_no_more_than_its_share_of_a_slow_line() {
     let all = counters.bytes_out as f64 - sent_before;
     assert!((0.45..=0.55).contains(&(tcp / all)), "{tcp} of {all}");
     assert!(counters.dropped() > 0, "{counters:?}");
-    assert_eq!(all as u64 / 1200, 120, "the line is busy");
+    // 120 s at 1,200 bytes per second.
+    assert!((143_000.0..=145_000.0).contains(&all), "{all}");
 }
 
 #[test]
