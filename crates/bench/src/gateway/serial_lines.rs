@@ -184,7 +184,8 @@ impl Host {
         let clock = Monotonic::start();
         let end = clock.now() + duration;
         let mut scheduler = Scheduler::default();
-        let (mut wire, mut busy_until) = (Vec::new(), clock.now());
+        let mut wire = Vec::new();
+        let mut busy_until = clock.now();
         let mut buffer = [0; 4096];
         while clock.now() < end {
             self.context.now = clock.now();

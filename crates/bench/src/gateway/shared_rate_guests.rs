@@ -112,7 +112,8 @@ impl Guests {
             let count = || -> Vec<u64> {
                 received.iter().map(|counter| counter.load(Ordering::Relaxed)).collect()
             };
-            let (before, began) = (count(), Instant::now());
+            let before = count();
+            let began = Instant::now();
             let host = self.hosts.last().context("no guest")?;
             let times = self.echo(*host, duration)?;
             let seconds = began.elapsed().as_secs_f64();

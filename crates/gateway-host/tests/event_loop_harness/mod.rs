@@ -119,8 +119,9 @@ impl Gateway {
         network: &GuestNetwork,
         resolvers: Vec<SocketAddr>,
     ) -> usize {
-        let (guest, network) = (guest.namespace.clone(), network.clone());
-        self.add_by(move |event_loop| add(event_loop, &guest, &network, resolvers))
+        let path = guest.namespace.clone();
+        let network = network.clone();
+        self.add_by(move |event_loop| add(event_loop, &path, &network, resolvers))
     }
 
     /// Adds a guest by a function, and returns its number.

@@ -2,7 +2,7 @@
 
 use super::{Guest, Relay};
 use crate::relay::Key;
-use crate::relay::host_errors::{self, Counters, FlowError, Quotation};
+use crate::relay::host_errors::{self, FlowError, Quotation};
 use net::Cx;
 use net::internet::icmp::{ErrorKind, Unreachable};
 use net::internet::ipv4::Protocol;
@@ -22,7 +22,7 @@ pub enum ConnectFailure {
 impl Guest {
     /// Returns the counters of ICMP errors.
     #[must_use]
-    pub fn error_counters(&self) -> Counters {
+    pub fn error_counters(&self) -> host_errors::Counters {
         self.relay.errors.counters()
     }
 
@@ -34,7 +34,8 @@ impl Guest {
         let ConnectFailure::Unreachable(reason) = failure else {
             return layers.tcp.refuse_deferred(&open, cx);
         };
-        let (guest, remote) = (open.remote(), open.local());
+        let guest = open.remote();
+        let remote = open.local();
         let mut header = [0; 8];
         let [s0, s1] = guest.port().to_be_bytes();
         let [d0, d1] = remote.port().to_be_bytes();

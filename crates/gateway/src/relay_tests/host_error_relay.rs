@@ -136,7 +136,9 @@ fn an_ipv6_guest_receives_the_error_of_icmpv6() {
 #[test]
 fn a_datagram_that_the_policy_refuses_is_reported_as_prohibited() {
     let (mut world, _) = with_flow(end("192.0.2.1:9"));
-    for (to, is_reported) in [("10.1.1.1:9", true), ("224.0.0.251:5353", false)] {
+    for (to, is_reported) in
+        [("10.1.1.1:9", true), ("224.0.0.251:5353", false), ("10.1.1.255:9", false)]
+    {
         let Kernel { station, context, .. } = &mut world.kernel;
         let socket = station.layers.udp.bind(0, &mut context.cx()).unwrap();
         _ = station.layers.send_to(socket, b"data", end(to), &mut context.cx());
