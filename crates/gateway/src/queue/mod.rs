@@ -34,7 +34,6 @@ pub use codel::CodelTimes;
 pub use counters::{QueueCounters, QueueDrop};
 pub use of_1982::Concentrator1982;
 pub use queued::SharerId;
-pub(crate) use rounds::Rounds;
 
 use fair::{Backlog, FairParameters, FairQueue, Ledger, Turn};
 use flow_hash::FlowHasher;

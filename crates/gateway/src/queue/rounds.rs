@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 /// The order in which queues are served.
 #[derive(Debug)]
-pub(crate) struct Rounds<K> {
+pub(super) struct Rounds<K> {
     new: VecDeque<K>,
     old: VecDeque<K>,
 }
@@ -32,17 +32,17 @@ pub(super) enum AfterEmpty {
 
 impl<K: Copy + PartialEq> Rounds<K> {
     /// Adds a queue that was in no list.
-    pub(crate) fn add(&mut self, key: K) {
+    pub(super) fn add(&mut self, key: K) {
         self.new.push_back(key);
     }
 
     /// Returns the queue to serve next.
-    pub(crate) fn first(&self) -> Option<K> {
+    pub(super) fn first(&self) -> Option<K> {
         self.new.front().or_else(|| self.old.front()).copied()
     }
 
     /// Moves the first queue to the end of the old list.
-    pub(crate) fn end_turn(&mut self) {
+    pub(super) fn end_turn(&mut self) {
         let first = self.new.pop_front().or_else(|| self.old.pop_front());
         self.old.extend(first);
     }
@@ -62,13 +62,8 @@ impl<K: Copy + PartialEq> Rounds<K> {
         }
     }
 
-    /// As [`Self::first_is_empty`], and returns whether the queue is in no list.
-    pub(crate) fn first_is_removed(&mut self) -> bool {
-        self.first_is_empty() == AfterEmpty::Removed
-    }
-
     /// Removes a queue from its list.
-    pub(crate) fn remove(&mut self, key: K) {
+    pub(super) fn remove(&mut self, key: K) {
         self.new.retain(|other| *other != key);
         self.old.retain(|other| *other != key);
     }

@@ -173,9 +173,9 @@ fn twenty_guests_with_fifty_flows_each_share_a_rate_and_a_quiet_guest_does_not_w
     let seconds = 3.8;
     let used = shares.iter().sum::<f64>() * 8.0 / seconds / 10e6;
     assert!((0.93..=1.0).contains(&used), "{used}");
-    // A packet of another guest is on the line, and a guest that was idle for a moment comes first.
+    // A packet of another guest is on the line, and one guest may be behind its share.
     let most = waited.iter().max().unwrap();
-    assert!(*most <= Duration::from_millis(5), "{most:?}");
+    assert!(*most <= Duration::from_millis(3), "{most:?}");
 }
 
 #[test]
