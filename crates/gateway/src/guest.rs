@@ -473,7 +473,15 @@ impl Application for Relay {
 
     fn run(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
         self.receive(layers, cx);
-        self.tcp.run(&mut layers.tcp, &mut self.policy, cx);
+        let Self { tcp, policy, dns, dns_addresses, .. } = self;
+        let mut permit = |remote: SocketAddr| {
+            let is_dns = remote.port() == DOMAIN_PORT && dns_addresses.contains(&remote.ip());
+            // A resolver of the host may have an address that the guest may not reach itself.
+            let resolver = is_dns.then(|| dns.resolver()).flatten();
+            let destination = |address| SocketAddr::new(address, remote.port());
+            resolver.or_else(|| policy.permit(remote.ip()).ok().map(destination))
+        };
+        tcp.run(&mut layers.tcp, &mut permit, cx);
     }
 }
 

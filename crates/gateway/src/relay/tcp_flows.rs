@@ -16,7 +16,6 @@
 //! guest's connection is therefore the only queue, and its window stops the guest.
 
 use super::Key;
-use crate::policy::Policy;
 use crate::rate::Rate;
 use crate::slab::Slab;
 use net::Cx;
@@ -225,18 +224,29 @@ impl Flows {
         Some(event)
     }
 
-    /// Processes the SYNs and the events of the guest's connections. `policy` decides which
-    /// destinations the guest may reach.
-    pub fn run(&mut self, tcp: &mut Tcp, policy: &mut Policy, cx: &mut Cx<'_>) {
+    /// Processes the SYNs and the events of the guest's connections. `permit` returns the remote host
+    /// to which a destination of the guest leads, or `None` if the guest may not reach it.
+    pub fn run(
+        &mut self,
+        tcp: &mut Tcp,
+        permit: &mut dyn FnMut(SocketAddr) -> Option<SocketAddr>,
+        cx: &mut Cx<'_>,
+    ) {
         while let Some(open) = tcp.deferred_open() {
-            self.open(tcp, &open, policy, cx);
+            self.open(tcp, &open, permit, cx);
         }
         while let Some((id, event)) = tcp.event() {
             self.process(tcp, id, event);
         }
     }
 
-    fn open(&mut self, tcp: &mut Tcp, open: &DeferredOpen, policy: &mut Policy, cx: &mut Cx<'_>) {
+    fn open(
+        &mut self,
+        tcp: &mut Tcp,
+        open: &DeferredOpen,
+        permit: &mut dyn FnMut(SocketAddr) -> Option<SocketAddr>,
+        cx: &mut Cx<'_>,
+    ) {
         let guest = open.remote();
         let remote = open.local();
         if let Some(&key) = self.opening.get(&(guest, remote)) {
@@ -246,7 +256,7 @@ impl Flows {
             }
             return;
         }
-        let Ok(address) = policy.permit(remote.ip()) else {
+        let Some(destination) = permit(remote) else {
             self.counters.denied += 1;
             return tcp.refuse_deferred(open, cx);
         };
@@ -263,8 +273,7 @@ impl Flows {
         let Some(key) = self.flows.insert(flow) else { return };
         self.opening.insert((guest, remote), key);
         self.counters.outgoing += 1;
-        let remote = SocketAddr::new(address, remote.port());
-        self.events.push_back(Event::Connect { flow: key, remote });
+        self.events.push_back(Event::Connect { flow: key, remote: destination });
     }
 
     /// Opens a flow to the guest for a connection that the driver has accepted. `source` is the end
