@@ -134,8 +134,11 @@ impl GuestDevice {
         match self {
             Self::Packets(device) => read_packets(device, guest, state, waited, cx),
             Self::Machine(machine) => {
-                machine.accept(guest, number, poll, cx);
+                // The end of the last machine makes room for the next one.
                 state.has_more = machine.read(guest, cx);
+                if machine.accept(guest, number, poll, cx) {
+                    state.has_more = machine.read(guest, cx);
+                }
                 Ok(())
             }
             Self::Line(line) => line.read(guest, cx),
@@ -214,15 +217,16 @@ fn write_packets(device: &Device, guest: &mut Guest, cx: &mut Cx<'_>) -> io::Res
 }
 
 impl Machine {
-    /// Accepts a virtual machine. While one is connected, others are refused.
-    fn accept(&mut self, guest: &mut Guest, number: usize, poll: &Poll, cx: &mut Cx<'_>) {
-        let Ok((stream, _)) = self.listener.accept() else { return };
+    /// Accepts a virtual machine, and returns whether there is a new one. While one is connected,
+    /// others are refused.
+    fn accept(&mut self, guest: &mut Guest, number: usize, poll: &Poll, cx: &mut Cx<'_>) -> bool {
+        let Ok((stream, _)) = self.listener.accept() else { return false };
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         if self.stream.is_some()
             || stream.set_nonblocking(true).is_err()
             || poll.add(&stream, Source::Device(number), flags).is_err()
         {
-            return;
+            return false;
         }
         self.stream = Some(stream);
         self.reader = FrameReader::new();
@@ -230,10 +234,20 @@ impl Machine {
         if let Some(segment) = guest.segment_mut() {
             segment.reset(cx);
         }
+        true
     }
 
     /// Reads frames. Returns whether more may wait.
     fn read(&mut self, guest: &mut Guest, cx: &mut Cx<'_>) -> bool {
+        let was_connected = self.stream.is_some();
+        let has_more = self.read_frames(guest, cx);
+        if was_connected && self.stream.is_none() {
+            guest.end_tcp_flows(cx);
+        }
+        has_more
+    }
+
+    fn read_frames(&mut self, guest: &mut Guest, cx: &mut Cx<'_>) -> bool {
         for _ in 0..BATCH {
             let Some(stream) = &self.stream else { return false };
             let space = self.reader.space();

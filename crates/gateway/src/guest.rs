@@ -369,6 +369,12 @@ impl Guest {
         self.relay.tcp.host_reset(&mut self.station.layers.tcp, flow, cx);
     }
 
+    /// Ends all TCP flows because the guest is gone, and resets their sockets. Without this, a
+    /// connection on which no data waits would last until its keep-alive fails.
+    pub fn end_tcp_flows(&mut self, cx: &mut Cx<'_>) {
+        self.relay.tcp.end_all(&mut self.station.layers.tcp, cx);
+    }
+
     /// Sends datagrams of `size` bytes that the socket of a UDP flow has received from `source` to
     /// the guest. Returns false if the guest's queue is full, and the datagrams are dropped.
     pub fn datagrams_to_guest(

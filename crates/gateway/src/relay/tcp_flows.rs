@@ -469,6 +469,18 @@ impl Flows {
         }
     }
 
+    /// Ends all flows: the guest is gone and will not answer. The sockets are reset.
+    pub fn end_all(&mut self, tcp: &mut Tcp, cx: &mut Cx<'_>) {
+        let keys: Vec<Key> = self.flows.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            if let Some(id) = self.flows.get(key).and_then(|flow| flow.connection) {
+                // A connection that is already gone needs no reset.
+                _ = tcp.abort(id, cx);
+            }
+            self.end(tcp, key, true);
+        }
+    }
+
     /// Ends a flow of which both directions have finished. TCP delivers the rest of the data.
     fn end_if_finished(&mut self, tcp: &mut Tcp, key: Key) {
         let is_over = |flow: &Flow| flow.has_host_finished && flow.is_shut_down;
