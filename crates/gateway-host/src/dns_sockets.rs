@@ -37,7 +37,6 @@ impl DnsSockets {
     ) {
         match event {
             Event::Ask { query, server, payload } => {
-                self.check_resolvers(guest, cx);
                 let outbound = if server.is_ipv4() { outbound4 } else { outbound6 };
                 if self.ask((number, query), server, &payload, (outbound, poll)).is_err() {
                     guest.change_dns(|dns, cx| dns.unreachable(query, cx), cx);
@@ -53,14 +52,16 @@ impl DnsSockets {
         }
     }
 
-    /// Reads the resolvers again if their file has changed.
-    fn check_resolvers(&mut self, guest: &mut Guest, cx: &mut Cx<'_>) {
+    /// Reads the resolvers again if their file has changed. The driver calls this before it runs the
+    /// guest: a forwarder without resolvers asks for nothing, and would never learn of the first one.
+    pub(crate) fn check_resolvers(&mut self, guest: &mut Guest, cx: &mut Cx<'_>) {
         if self.checked_at.is_some_and(|at| cx.now - at < CHECK_INTERVAL) {
             return;
         }
-        let is_first = self.checked_at.replace(cx.now).is_none();
+        self.checked_at = Some(cx.now);
         let changed_at = resolv_conf::changed_at();
-        if std::mem::replace(&mut self.changed_at, changed_at) != changed_at && !is_first {
+        // The first check reads the file too, which may have changed since the guest was created.
+        if std::mem::replace(&mut self.changed_at, changed_at) != changed_at {
             guest.change_dns(|dns, cx| dns.set_resolvers(resolv_conf::read(), cx), cx);
         }
     }

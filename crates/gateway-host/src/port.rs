@@ -200,6 +200,7 @@ impl Port {
         if self.guest.deadline().is_some_and(|deadline| deadline <= cx.now) {
             self.guest.timeout(cx);
         }
+        self.dns.check_resolvers(&mut self.guest, cx);
         self.guest.run(cx);
         let ready = std::mem::take(&mut self.unfinished);
         let flows = ready.len();
