@@ -26,6 +26,9 @@ const SHORT_LEN: usize = 512;
 /// Time that the bytes in the kernel's output queue of a line take. A longer queue would delay
 /// every flow; a shorter one could leave the line idle.
 const LINE_QUEUE_TIME: Duration = Duration::from_millis(20);
+/// The queue is filled again when its bytes take no more than this time, so that a write has many
+/// bytes.
+const LINE_REFILL_TIME: Duration = Duration::from_millis(10);
 /// Bits of a byte on a serial line: start bit, eight bits and stop bit.
 const BITS_PER_BYTE: u64 = 10;
 const NANOS_PER_S: u64 = 1_000_000_000;
@@ -111,8 +114,8 @@ impl GuestDevice {
         match self {
             Self::Line(line) if guest.has_output() => {
                 let nanos = line.busy_until.as_nanos();
-                let queue_time = u64::try_from(LINE_QUEUE_TIME.as_nanos()).unwrap_or(0);
-                Some(Instant::from_nanos(nanos.saturating_sub(queue_time)))
+                let refill_time = u64::try_from(LINE_REFILL_TIME.as_nanos()).unwrap_or(0);
+                Some(Instant::from_nanos(nanos.saturating_sub(refill_time)))
             }
             Self::Packets(_) | Self::Machine(_) | Self::Line(_) => None,
         }
@@ -338,6 +341,9 @@ impl Line {
     fn write(&mut self, guest: &mut Guest, cx: &mut Cx<'_>) -> io::Result<()> {
         let bytes_per_s = u64::from(self.serial.bits_per_second()) / BITS_PER_BYTE;
         let byte_time = Duration::from_nanos(NANOS_PER_S / bytes_per_s.max(1));
+        if self.busy_until > cx.now + LINE_REFILL_TIME {
+            return Ok(());
+        }
         while self.busy_until <= cx.now + LINE_QUEUE_TIME {
             let free_time = cx.now + LINE_QUEUE_TIME - self.busy_until.max(cx.now);
             let limit = free_time.as_nanos() / byte_time.as_nanos().max(1) + 1;

@@ -20,6 +20,9 @@ const DEFERRED_OPENS_MAX: usize = 256;
 const ECHO_FLOWS_MAX: usize = 256;
 const NEW_ECHO_FLOWS_PER_S: u32 = 100;
 const DOMAIN_PORT: u16 = 53;
+/// Number of bytes of a line that are processed at once. At most two packets end in them, and the
+/// queue of received packets of a link may be as short as its output queue.
+const LINE_PIECE_LEN: usize = 8;
 
 /// The medium between a guest and the gateway.
 #[derive(Debug)]
@@ -157,10 +160,12 @@ impl Guest {
     pub fn receive_bytes(&mut self, bytes: &[u8], cx: &mut Cx<'_>) {
         // A guest that was not ready, or that has ended its session, is there now.
         self.open_line(cx);
-        self.station.receive(bytes, cx);
-        while self.station.has_input() {
-            self.station.step(Step::Network, &mut self.relay, cx);
-            self.relay.receive(&mut self.station.layers, cx);
+        for piece in bytes.chunks(LINE_PIECE_LEN) {
+            self.station.receive(piece, cx);
+            while self.station.has_input() {
+                self.station.step(Step::Network, &mut self.relay, cx);
+                self.relay.receive(&mut self.station.layers, cx);
+            }
         }
     }
 

@@ -6,6 +6,7 @@ mod echo_relay;
 mod host_sockets;
 mod kernel;
 mod program;
+mod serial_line;
 mod soak;
 mod tcp_relay;
 mod udp_relay;
