@@ -12,7 +12,6 @@ use rustix::event::epoll::EventFlags;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::task;
-use std::time::SystemTime;
 
 /// Time between two looks at the file with the resolvers.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -22,7 +21,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) struct DnsSockets {
     sockets: Vec<Option<(QueryId, DatagramSocket)>>,
     checked_at: Option<Instant>,
-    changed_at: Option<SystemTime>,
+    version: Option<resolv_conf::Version>,
 }
 
 impl DnsSockets {
@@ -59,9 +58,9 @@ impl DnsSockets {
             return;
         }
         self.checked_at = Some(cx.now);
-        let changed_at = resolv_conf::changed_at();
+        let version = resolv_conf::version();
         // The first check reads the file too, which may have changed since the guest was created.
-        if std::mem::replace(&mut self.changed_at, changed_at) != changed_at {
+        if std::mem::replace(&mut self.version, version) != version {
             guest.change_dns(|dns, cx| dns.set_resolvers(resolv_conf::read(), cx), cx);
         }
     }

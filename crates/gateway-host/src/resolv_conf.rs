@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::MetadataExt;
 use std::time::SystemTime;
 
 const PATH: &str = "/etc/resolv.conf";
@@ -15,9 +16,22 @@ pub(crate) fn read() -> Vec<SocketAddr> {
     fs::read_to_string(PATH).map(|text| parse(&text)).unwrap_or_default()
 }
 
-/// Returns the time of the last change of the file, or `None` if it cannot be read.
-pub(crate) fn changed_at() -> Option<SystemTime> {
-    fs::metadata(PATH).and_then(|metadata| metadata.modified()).ok()
+/// Identifies the content of the file without reading it. The path may be a link that is replaced,
+/// and the files to which it leads may have been written at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Version {
+    device: u64,
+    inode: u64,
+    modified: SystemTime,
+    len: u64,
+}
+
+/// Returns the version of the file, or `None` if it cannot be read.
+pub(crate) fn version() -> Option<Version> {
+    let metadata = fs::metadata(PATH).ok()?;
+    let modified = metadata.modified().ok()?;
+    let [device, inode] = [metadata.dev(), metadata.ino()];
+    Some(Version { device, inode, modified, len: metadata.len() })
 }
 
 fn parse(text: &str) -> Vec<SocketAddr> {
