@@ -328,7 +328,7 @@ impl Line {
     fn read(&self, guest: &mut Guest, cx: &mut Cx<'_>) -> io::Result<()> {
         let mut buffer = [0; LINE_BUFFER_LEN];
         match self.serial.read(&mut buffer)? {
-            Some(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Some(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the line has hung up")),
             Some(len) => {
                 guest.receive_bytes(buffer.get(..len).unwrap_or_default(), cx);
                 Ok(())
