@@ -1,18 +1,19 @@
 //! The end of a gateway or of a guest, in whatever way: nothing remains.
 
 use super::gateway_harness::{
-    ALLOW_HOST, Gateway, HOST, TestFile, accept, command, in_host_network, listen,
+    ALLOW_HOST, Gateway, HOST, TestFile, accept, command, in_host_network, listen, slirp4netns,
 };
 use super::raw_machine::{MACHINE, RawMachine, TCP, ip, syn};
+use os::pty::Pty;
+use os::tty::WindowSize;
 use rustix::io::FdFlags;
 use std::fs;
 use std::io::{self, ErrorKind, Read};
 use std::net::{IpAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use test_support::{ProgramLog, peers, poll_until_timeout};
+use test_support::{peers, poll_until_timeout};
 
 /// A process in a network namespace of its own, which waits for the end of its input.
 fn guest_process() -> Child {
@@ -93,15 +94,6 @@ fn is_end(read: &io::Result<usize>) -> bool {
         Ok(len) => *len == 0,
         Err(error) => error.kind() == ErrorKind::ConnectionReset,
     }
-}
-
-/// Starts plumb as slirp4netns, and returns it with its log.
-fn slirp4netns(arguments: &[&str]) -> (Child, ProgramLog) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
-    command.arg0("slirp4netns").args(arguments).stdin(Stdio::null());
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let log = ProgramLog::read(child.stdout.take().unwrap());
-    (child, log)
 }
 
 #[test]
@@ -189,6 +181,19 @@ fn a_guest_that_is_killed_in_mid_transfer_ends_the_gateway_and_resets_the_connec
         assert_eq!(gateway.wait().code(), Some(0));
         let end = stream.read_to_end(&mut Vec::new()).map(|_| 0);
         assert!(is_end(&end), "{end:?}");
+    });
+}
+
+#[test]
+fn a_line_that_hangs_up_ends_the_gateway_with_one_sentence() {
+    in_host_network(|| {
+        let line = Pty::open(WindowSize { rows: 24, columns: 80 }).unwrap();
+        let guest = format!("serial:{}?link=slip", line.path().display());
+        let mut gateway = Gateway::start_command(command(&guest, &[]));
+        drop(line);
+        assert_eq!(gateway.wait().code(), Some(4));
+        let message = gateway.log.wait_for("plumb: ");
+        assert_eq!(message, format!("plumb: {guest}: the line has hung up"));
     });
 }
 

@@ -2,8 +2,8 @@
 //! clients, windows, and the work of an idle gateway.
 
 use super::gateway_harness::{
-    ALLOW_HOST, GATEWAY, GUEST, Gateway, Guest, HOST, TIMEOUT, accept, in_host_network, listen,
-    read_to_end, receive_from,
+    ALLOW_HOST, GATEWAY, GUEST, Gateway, Guest, HOST, PRIVATE, TIMEOUT, accept, in_host_network,
+    listen, read_to_end, receive_from, slirp4netns,
 };
 use super::raw_machine::{MACHINE, RawMachine, TCP, datagram, ipv4, syn};
 use std::fs;
@@ -52,6 +52,27 @@ fn a_port_is_published_at_an_ipv6_address() {
         drop(server);
         client.set_read_timeout(Some(TIMEOUT)).unwrap();
         assert_eq!(read_to_end(&mut client), b"hello");
+    });
+}
+
+#[test]
+fn connections_and_datagrams_have_the_outbound_address() {
+    in_host_network(|| {
+        let guest = Guest::new();
+        let outbound = format!("--outbound-addr={PRIVATE}");
+        let (mut gateway, log) =
+            slirp4netns(&["-c", &outbound, "--netns-type=path", &guest.namespace, "tap0"]);
+        log.wait_for("Recommended IP");
+        let (listener, address) = listen(HOST);
+        let _client = guest.connect(address).unwrap();
+        assert_eq!(accept(&listener).1.ip(), PRIVATE);
+        let server = UdpSocket::bind((HOST, 0)).unwrap();
+        server.set_read_timeout(Some(TIMEOUT)).unwrap();
+        let to = server.local_addr().unwrap();
+        guest.run(move || UdpSocket::bind((GUEST, 0)).unwrap().send_to(b"hello", to).unwrap());
+        assert_eq!(receive_from(&server, &mut [0; 16]).1.ip(), PRIVATE);
+        gateway.kill().unwrap();
+        gateway.wait().unwrap();
     });
 }
 

@@ -1,12 +1,14 @@
 //! The DNS forwarder with resolvers that are hostile, unreachable, or replaced.
 
 use super::gateway_harness::{
-    DNS, GUEST, Gateway, Guest, HOST, TIMEOUT, TestFile, accept, in_host_network, receive_from,
+    DNS, GUEST, Gateway, Guest, HOST, TIMEOUT, TestFile, accept, command, in_host_network,
+    receive_from, with_mount,
 };
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::os::unix::fs::symlink;
 use std::thread;
 use test_support::poll_until_timeout;
 
@@ -287,6 +289,25 @@ fn resolvers_that_change_are_replaced() {
         let _gateway = Gateway::start_with_resolvers(&guest, &resolvers, &[]);
         wait_for_answer(&guest, [192, 0, 2, 1]);
         fs::write(&resolvers.0, resolv_conf(&[HOST])).unwrap();
+        wait_for_answer(&guest, [192, 0, 2, 2]);
+    });
+}
+
+#[test]
+fn resolvers_behind_a_link_are_used_and_replaced_with_it() {
+    in_host_network(|| {
+        Resolver::at(OTHER_HOST).answer_all([192, 0, 2, 1]);
+        Resolver::at(HOST).answer_all([192, 0, 2, 2]);
+        let guest = Guest::new();
+        let [one, other] = [OTHER_HOST, HOST].map(|address| resolv_conf_file(&[address]));
+        let etc = TestFile::directory("etc");
+        let link = etc.join("resolv.conf");
+        symlink(&one.0, &link).unwrap();
+        let gateway = command(&format!("netns:{}", guest.namespace), &[]);
+        let _gateway = Gateway::start_command(with_mount(&etc, "/etc", &gateway));
+        wait_for_answer(&guest, [192, 0, 2, 1]);
+        symlink(&other.0, etc.join("new")).unwrap();
+        fs::rename(etc.join("new"), &link).unwrap();
         wait_for_answer(&guest, [192, 0, 2, 2]);
     });
 }

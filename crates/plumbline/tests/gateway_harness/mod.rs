@@ -6,6 +6,7 @@
 use os::namespace::enter_new_network;
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -141,6 +142,15 @@ pub(crate) fn command(guest: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
     command.arg("gateway").arg(guest).args(arguments).stdin(Stdio::null());
     command
+}
+
+/// Starts plumb as slirp4netns, and returns it with the log of its standard output.
+pub(crate) fn slirp4netns(arguments: &[&str]) -> (Child, ProgramLog) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
+    command.arg0("slirp4netns").args(arguments).stdin(Stdio::null());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let log = ProgramLog::read(child.stdout.take().unwrap());
+    (child, log)
 }
 
 /// Returns `command` in a mount namespace of its own, in which `file` is mounted at `path`.
