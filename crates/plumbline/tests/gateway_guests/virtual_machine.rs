@@ -5,13 +5,15 @@
 //! are in `../lib/modules` of its directory. QEMU interprets the processor, so that no KVM is needed.
 
 use super::gateway_harness::{
-    Gateway, HOST, TestFile, accept, command, in_host_network, listen, read_to_end, test_data,
+    Gateway, HOST, TestFile, accept_within, command, in_host_network, listen, read_to_end,
+    test_data,
 };
 use super::initial_file_system::InitialFileSystem;
 use super::{is_long_run, sha256};
 use std::fs;
-use std::io::Write;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::panic::catch_unwind;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -19,7 +21,7 @@ use test_support::{ProgramLog, ip, not_configured, peers};
 
 const HOST6: Ipv6Addr = Ipv6Addr::new(0xfd99, 0, 0, 0, 0, 0, 0, 1);
 /// Time until a machine that QEMU interprets has done its work on a busy computer.
-const MACHINE_TIMEOUT: Duration = Duration::from_secs(240);
+const MACHINE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Modules in the order in which they are loaded. A module that the kernel contains has no file.
 const MODULES: [&str; 12] = [
     "virtio_ring",
@@ -145,6 +147,12 @@ impl Machine {
         self.console.find_within(MACHINE_TIMEOUT, find)
     }
 
+    /// Accepts a connection of the machine.
+    fn accept(&self, listener: &TcpListener) -> (TcpStream, SocketAddr) {
+        let accepted = catch_unwind(|| accept_within(MACHINE_TIMEOUT, listener));
+        accepted.unwrap_or_else(|_| panic!("{}", self.console.lines().join("\n")))
+    }
+
     /// Returns the next checksum of a file of the machine, after `count` others.
     fn checksum(&self, file: &str, count: usize) -> String {
         let is_checksum = |line: &&String| line.trim_end().ends_with(file);
@@ -166,8 +174,7 @@ impl Drop for Machine {
 /// Receives a file of the machine at `listener`, sends another one of `len` bytes, and compares the
 /// checksums of both with those of the machine, which has printed `count` before.
 fn exchange(machine: &Machine, listener: &TcpListener, len: usize, count: usize) {
-    let (mut stream, _) = accept(listener);
-    stream.set_read_timeout(Some(MACHINE_TIMEOUT)).unwrap();
+    let (mut stream, _) = machine.accept(listener);
     let received = read_to_end(&mut stream);
     assert_eq!(received.len(), len);
     let sent = test_data(len, 1);
@@ -215,8 +222,12 @@ fn a_virtual_machine_has_a_lease_and_ipv6_and_exchanges_files() {
         exchange(&machine, &listener6, LEN, 1);
         machine.wait_for("listening");
         let greeting = test_support::poll_until_timeout(|| {
-            let mut stream = std::net::TcpStream::connect(published).ok()?;
-            Some(read_to_end(&mut stream)).filter(|data| !data.is_empty())
+            // The machine resets connections until it listens.
+            let mut data = Vec::new();
+            TcpStream::connect(published)
+                .and_then(|mut stream| stream.read_to_end(&mut data))
+                .ok()?;
+            Some(data).filter(|data| !data.is_empty())
         });
         assert_eq!(greeting, b"from the machine\n");
         machine.wait_for("the machine ends");
@@ -306,7 +317,7 @@ fn a_machine_that_is_killed_in_mid_transfer_is_followed_by_another_one() {
         let netdev = format!("stream,id=n0,server=off,addr.type=unix,addr.path={}", socket.path());
         let devices = ["-netdev", &netdev, "-device", "virtio-net-pci,netdev=n0"];
         let first = Machine::boot(&kernel, &script, &[], &devices);
-        let (mut interrupted, from) = accept(&listener);
+        let (mut interrupted, from) = first.accept(&listener);
         assert_eq!(from.ip(), IpAddr::from(HOST));
         // The machine has sent its file and waits for the other one.
         read_to_end(&mut interrupted);

@@ -4,6 +4,7 @@
 //! addresses. A guest is a thread in another namespace.
 
 use os::namespace::enter_new_network;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::process::CommandExt;
@@ -188,8 +189,16 @@ pub(crate) fn listen(address: Ipv4Addr) -> (TcpListener, SocketAddr) {
 }
 
 pub(crate) fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
+    accept_within(TIMEOUT, listener)
+}
+
+/// Accepts a connection of a client that may need `limit` to connect and to send.
+pub(crate) fn accept_within(limit: Duration, listener: &TcpListener) -> (TcpStream, SocketAddr) {
+    let timeout = Timespec::try_from(limit).unwrap();
+    let ready = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&timeout));
+    assert_eq!(ready, Ok(1), "no connection within {limit:?}");
     let (stream, from) = listener.accept().unwrap();
-    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    stream.set_read_timeout(Some(limit)).unwrap();
     (stream, from)
 }
 
