@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{ErrorKind, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, UdpSocket};
-use test_support::ip as run_ip;
+use test_support::{ip as run_ip, poll_until_timeout};
 
 /// Port to which the payloads ask a gateway to let remote hosts connect.
 const REQUESTED_PORT: u16 = 40_003;
@@ -66,7 +66,8 @@ fn no_payload_is_rewritten_or_opens_a_port() {
         let _gateway = Gateway::start(&guest, &ALLOW_HOST);
         let listener = guest.run(|| TcpListener::bind((GUEST, REQUESTED_PORT)).unwrap());
         for (port, payload) in interpreted_payloads() {
-            let server = TcpListener::bind((HOST, port)).unwrap();
+            // A process that another test starts has the last listener until it runs its program.
+            let server = poll_until_timeout(|| TcpListener::bind((HOST, port)).ok());
             let ports = open_ports();
             let mut client = guest.connect(server.local_addr().unwrap()).unwrap();
             client.write_all(&payload).unwrap();

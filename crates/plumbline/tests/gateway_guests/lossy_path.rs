@@ -35,7 +35,7 @@ struct Frames {
 impl Frames {
     /// Returns whether the next frame is lost, and counts it.
     fn is_lost(&self, rng: &mut Rng) -> bool {
-        let is_lost = rng.next_u64() % LOSS_INTERVAL == 0;
+        let is_lost = rng.next_u64().is_multiple_of(LOSS_INTERVAL);
         let counter = if is_lost { &self.lost } else { &self.relayed };
         counter.fetch_add(1, Ordering::Relaxed);
         is_lost
