@@ -10,6 +10,8 @@
 #[cfg(target_os = "linux")]
 mod atomic_file;
 #[cfg(target_os = "linux")]
+pub mod background;
+#[cfg(target_os = "linux")]
 pub mod batch;
 #[cfg(target_os = "linux")]
 pub mod beneath;
@@ -35,6 +37,8 @@ mod epoll;
 pub mod error_queue;
 #[cfg(target_os = "linux")]
 pub mod fs_credentials;
+#[cfg(target_os = "linux")]
+pub mod guest_command;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub mod heap;
 #[cfg(target_os = "linux")]
@@ -80,6 +84,8 @@ pub mod readiness;
 pub mod receive_delay;
 #[cfg(target_os = "linux")]
 pub mod route;
+#[cfg(target_os = "linux")]
+pub mod sandbox;
 #[cfg(target_os = "linux")]
 pub mod schedule;
 pub mod serial;
