@@ -265,3 +265,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_mapped_address_leads_to_its_target_only() {
+    let address = |text: &str| text.parse::<IpAddr>().unwrap();
+    let mut policy = Policy::new(Settings {
+        mappings: vec![(address("169.254.1.2"), address("192.168.7.7"))],
+        ..Settings::default()
+    });
+    assert_eq!(policy.permit(address("169.254.1.2")), Ok(address("192.168.7.7")));
+    assert_eq!(policy.permit(address("::ffff:169.254.1.2")), Ok(address("192.168.7.7")));
+    assert_eq!(policy.permit(address("169.254.1.3")), Err(Refusal::LinkLocal));
+    assert_eq!(policy.permit(address("192.168.7.7")), Err(Refusal::Private));
+}
