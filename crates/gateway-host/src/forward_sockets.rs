@@ -32,6 +32,8 @@ pub struct GuestAddresses {
 #[derive(Debug, Default)]
 pub(crate) struct ForwardSockets {
     sockets: Vec<Option<ForwardSocket>>,
+    /// No index below this one is free.
+    first_free: usize,
 }
 
 #[derive(Debug)]
@@ -94,18 +96,22 @@ impl ForwardSockets {
     }
 
     fn free_index(&mut self) -> usize {
-        let free = self.sockets.iter().position(Option::is_none);
-        free.unwrap_or_else(|| {
+        let above = self.sockets.get(self.first_free..).unwrap_or_default();
+        let free = above.iter().position(Option::is_none);
+        let index = free.map_or(self.sockets.len(), |offset| self.first_free + offset);
+        if free.is_none() {
             self.sockets.push(None);
-            self.sockets.len() - 1
-        })
+        }
+        self.first_free = index;
+        index
     }
 
     /// Closes the sockets of a forward.
     pub(crate) fn close(&mut self, id: ForwardId) {
-        for slot in &mut self.sockets {
+        for (index, slot) in self.sockets.iter_mut().enumerate() {
             if slot.as_ref().is_some_and(|socket| socket.forward == id) {
                 *slot = None;
+                self.first_free = self.first_free.min(index);
             }
         }
     }

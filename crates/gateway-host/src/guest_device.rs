@@ -15,7 +15,6 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
 /// Maximum number of packets read from a device in a turn.
@@ -29,6 +28,9 @@ const LINE_QUEUE_TIME: Duration = Duration::from_millis(20);
 /// Bits of a byte on a serial line: start bit, eight bits and stop bit.
 const BITS_PER_BYTE: u64 = 10;
 const NANOS_PER_S: u64 = 1_000_000_000;
+/// Events of the socket of a virtual machine, edge-triggered.
+const STREAM_EVENTS: EventFlags =
+    EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);
 /// Size of the buffer for a read from a line, in bytes.
 const LINE_BUFFER_LEN: usize = 4096;
 
@@ -47,7 +49,10 @@ pub enum GuestDevice {
 /// framing of [`qemu_framing`].
 #[derive(Debug)]
 pub struct Machine {
-    listener: UnixListener,
+    /// `None` if the only connection was passed to the gateway.
+    listener: Option<UnixListener>,
+    /// Whether the device ends with its first connection.
+    is_one_off: bool,
     stream: Option<UnixStream>,
     reader: FrameReader,
     /// The rest of a frame that the socket has accepted only in part.
@@ -71,7 +76,38 @@ impl Machine {
     /// Returns the error of making the socket non-blocking.
     pub fn new(listener: UnixListener) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
-        Ok(Self { listener, stream: None, reader: FrameReader::new(), unsent: Vec::new() })
+        Ok(Self::with(Some(listener), None, false))
+    }
+
+    /// Waits for one virtual machine at `listener`. The device is lost when it disconnects, with
+    /// [`io::ErrorKind::UnexpectedEof`].
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of making the socket non-blocking.
+    pub fn one_off(listener: UnixListener) -> io::Result<Self> {
+        Ok(Self { is_one_off: true, ..Self::new(listener)? })
+    }
+
+    /// Uses the connection of a virtual machine, like [`Self::one_off`].
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of making the socket non-blocking.
+    pub fn connected(stream: UnixStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self::with(None, Some(stream), true))
+    }
+
+    fn with(listener: Option<UnixListener>, stream: Option<UnixStream>, is_one_off: bool) -> Self {
+        Self { listener, is_one_off, stream, reader: FrameReader::new(), unsent: Vec::new() }
+    }
+
+    fn register(&self, source: Source, poll: &Poll) -> io::Result<()> {
+        if let Some(listener) = &self.listener {
+            poll.add(listener, source, EventFlags::IN)?;
+        }
+        self.stream.as_ref().map_or(Ok(()), |stream| poll.add(stream, source, STREAM_EVENTS))
     }
 }
 
@@ -101,7 +137,7 @@ impl GuestDevice {
                 device.set_blocking(false)?;
                 poll.add(device, source, EventFlags::IN)
             }
-            Self::Machine(machine) => poll.add(&machine.listener, source, EventFlags::IN),
+            Self::Machine(machine) => machine.register(source, poll),
             Self::Line(line) => poll.add(&line.serial, source, EventFlags::IN),
         }
     }
@@ -135,8 +171,10 @@ impl GuestDevice {
             Self::Packets(device) => read_packets(device, guest, state, waited, cx),
             Self::Machine(machine) => {
                 machine.accept(guest, number, poll, cx);
+                let was_connected = machine.stream.is_some();
                 state.has_more = machine.read(guest, cx);
-                Ok(())
+                let has_ended = was_connected && machine.stream.is_none() && machine.is_one_off;
+                if has_ended { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
             }
             Self::Line(line) => line.read(guest, cx),
         }
@@ -216,11 +254,12 @@ fn write_packets(device: &Device, guest: &mut Guest, cx: &mut Cx<'_>) -> io::Res
 impl Machine {
     /// Accepts a virtual machine. While one is connected, others are refused.
     fn accept(&mut self, guest: &mut Guest, number: usize, poll: &Poll, cx: &mut Cx<'_>) {
-        let Ok((stream, _)) = self.listener.accept() else { return };
-        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        let Some(Ok((stream, _))) = self.listener.as_ref().map(UnixListener::accept) else {
+            return;
+        };
         if self.stream.is_some()
             || stream.set_nonblocking(true).is_err()
-            || poll.add(&stream, Source::Device(number), flags).is_err()
+            || poll.add(&stream, Source::Device(number), STREAM_EVENTS).is_err()
         {
             return;
         }
@@ -341,15 +380,5 @@ impl Line {
             self.busy_until = self.busy_until.max(cx.now) + byte_time * count;
         }
         Ok(())
-    }
-}
-
-impl AsFd for GuestDevice {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Packets(device) => device.as_fd(),
-            Self::Machine(machine) => machine.listener.as_fd(),
-            Self::Line(line) => line.serial.as_fd(),
-        }
     }
 }

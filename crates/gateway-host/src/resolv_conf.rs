@@ -20,6 +20,19 @@ pub(crate) fn changed_at() -> Option<SystemTime> {
     fs::metadata(PATH).and_then(|metadata| metadata.modified()).ok()
 }
 
+/// Returns the search list: the names of the last `search` or `domain` line.
+pub(crate) fn search_list() -> Vec<String> {
+    fs::read_to_string(PATH).map(|text| parse_search_list(&text)).unwrap_or_default()
+}
+
+fn parse_search_list(text: &str) -> Vec<String> {
+    let last = text.lines().rev().find_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        matches!(words.next(), Some("search" | "domain")).then_some(words)
+    });
+    last.map(|names| names.map(str::to_owned).collect()).unwrap_or_default()
+}
+
 fn parse(text: &str) -> Vec<SocketAddr> {
     let resolvers = text.lines().filter_map(|line| {
         let address = line.trim_start().strip_prefix("nameserver")?;
@@ -42,5 +55,12 @@ mod tests {
                     nameserver 10.0.0.3\n";
         let resolvers: Vec<String> = parse(text).iter().map(ToString::to_string).collect();
         assert_eq!(resolvers, ["127.0.0.53:53", "[::1]:53", "10.0.0.2:53"]);
+    }
+
+    #[test]
+    fn the_last_search_list_is_used() {
+        let text = "domain example.org\nsearch a.example b.example\nnameserver 10.0.0.1\n";
+        assert_eq!(parse_search_list(text), ["a.example", "b.example"]);
+        assert!(parse_search_list("searching x\n").is_empty());
     }
 }

@@ -10,6 +10,7 @@ use gateway_host::forwards::Forward;
 use gateway_host::gateway_program::{self, GuestEnd, Program, ProgramSettings};
 use gateway_host::guest_target::GuestTarget;
 use gateway_host::invocation::{ExitText, Invocation, ProgramName};
+use gateway_host::pasta::{self, PastaMode, PastaProgram};
 use gateway_host::published_port;
 use gateway_host::slirp4netns::{self, SlirpProgram};
 use ipnet::IpNet;
@@ -91,21 +92,15 @@ pub(crate) fn run_as_named() -> Option<ExitCode> {
     let (name, arguments) = arguments.split_first()?;
     match ProgramName::of(name)? {
         ProgramName::Slirp4netns => Some(run_slirp4netns(arguments)),
-        ProgramName::Pasta | ProgramName::Passt => {
-            eprintln!("plumb does not replace pasta and passt: use slirp4netns or plumb gateway");
-            Some(ExitCode::FAILURE)
-        }
+        ProgramName::Pasta => Some(run_pasta(PastaMode::Pasta, arguments)),
+        ProgramName::Passt => Some(run_pasta(PastaMode::Passt, arguments)),
     }
 }
 
 fn run_slirp4netns(arguments: &[OsString]) -> ExitCode {
     let settings = match slirp4netns::parse(arguments) {
         Invocation::Run(settings) => settings,
-        Invocation::Text(ExitText { stdout, stderr, exit_code }) => {
-            print(&stdout);
-            eprint!("{stderr}");
-            return ExitCode::from(exit_code);
-        }
+        Invocation::Text(text) => return exit_with(&text),
     };
     settings.warnings.iter().for_each(|warning| eprintln!("{warning}"));
     let text = slirp4netns::start_text(&settings);
@@ -117,6 +112,27 @@ fn run_slirp4netns(arguments: &[OsString]) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn run_pasta(mode: PastaMode, arguments: &[OsString]) -> ExitCode {
+    let settings = match pasta::parse(mode, arguments) {
+        Invocation::Run(settings) => settings,
+        Invocation::Text(text) => return exit_with(&text),
+    };
+    let mut notice = |text: &str| eprintln!("{text}");
+    match PastaProgram::start(mode, &settings, &mut notice).and_then(PastaProgram::run) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn exit_with(text: &ExitText) -> ExitCode {
+    print(&text.stdout);
+    eprint!("{}", text.stderr);
+    ExitCode::from(text.exit_code)
 }
 
 fn print(text: &str) {
