@@ -54,6 +54,8 @@ pub mod modem_lines;
 #[cfg(target_os = "linux")]
 pub mod namespace;
 #[cfg(target_os = "linux")]
+pub mod namespace_sockets;
+#[cfg(target_os = "linux")]
 pub mod namespace_watch;
 #[cfg(target_os = "linux")]
 mod netlink;

@@ -47,6 +47,11 @@ pub fn drop_capabilities_in(_sandbox: &Sandbox, kept: CapabilitySet) -> Result<(
     drop_in_this_thread(kept)
 }
 
+/// As [`drop_capabilities`], in a child that is the fork of a process with a single thread.
+pub(crate) fn drop_in_child(kept: CapabilitySet) -> Result<(), PrivilegeError> {
+    drop_in_this_thread(kept)
+}
+
 fn drop_in_this_thread(kept: CapabilitySet) -> Result<(), PrivilegeError> {
     let failed = |error: Errno| PrivilegeError::Capabilities(error.into());
     set_no_new_privs(true).map_err(failed)?;
