@@ -1,7 +1,8 @@
 //! One guest: its station, and its flows.
 
+use crate::capture::{Capture, CapturedPacket, Direction};
 use crate::dns;
-use crate::policy::Policy;
+use crate::policy::{Policy, Refused};
 use crate::relay::{Key, echo_flows, tcp_flows, udp_flows};
 use crate::segment::{self, Segment};
 use net::internet::{self, ipv4::Protocol};
@@ -87,6 +88,7 @@ pub struct Guest {
     segment: Option<Segment>,
     scheduler: Scheduler,
     relay: Relay,
+    capture: Option<Capture>,
 }
 
 impl Guest {
@@ -117,7 +119,8 @@ impl Guest {
             dns_addresses: settings.dns_addresses,
             policy: settings.policy,
         };
-        let mut guest = Self { station, segment, scheduler: Scheduler::default(), relay };
+        let scheduler = Scheduler::default();
+        let mut guest = Self { station, segment, scheduler, relay, capture: None };
         guest.open_line(cx);
         guest
     }
@@ -143,6 +146,9 @@ impl Guest {
 
     /// Processes a datagram or a frame from the device.
     pub fn receive_packet(&mut self, packet: Packet, cx: &mut Cx<'_>) {
+        if let Some(capture) = &mut self.capture {
+            capture.record(Direction::FromGuest, [packet.data(), &[], &[]], cx.now);
+        }
         let datagram = match &mut self.segment {
             Some(segment) => segment.receive(packet, &mut self.station.layers.pool, cx),
             None => Some(packet),
@@ -177,6 +183,15 @@ impl Guest {
         device: &mut dyn FnMut(Frame<'_>, &mut Cx<'_>) -> bool,
         cx: &mut Cx<'_>,
     ) {
+        let capture = &mut self.capture;
+        let device = &mut |frame: Frame<'_>, cx: &mut Cx<'_>| {
+            let Frame { packet, tail: [first, second] } = frame;
+            let is_accepted = device(frame, cx);
+            if let Some(capture) = capture.as_mut().filter(|_| is_accepted) {
+                capture.record(Direction::ToGuest, [packet.data(), first, second], cx.now);
+            }
+            is_accepted
+        };
         let Some(segment) = &mut self.segment else {
             return self.station.transmit_to(device, cx);
         };
@@ -290,6 +305,32 @@ impl Guest {
     #[must_use]
     pub fn echo(&self) -> &echo_flows::Flows {
         &self.relay.echo
+    }
+
+    /// Returns the destinations that the policy has refused.
+    #[must_use]
+    pub fn refused(&self) -> Refused {
+        self.relay.policy.refused()
+    }
+
+    /// Copies all packets from now on, for [`Self::captured`]. Returns false for a guest at a serial
+    /// line, which has no packets.
+    pub fn start_capture(&mut self) -> bool {
+        let has_packets = matches!(self.station.link(), Link::Datagram(_) | Link::Ethernet(_));
+        if has_packets {
+            self.capture = Some(Capture::default());
+        }
+        has_packets
+    }
+
+    /// Stops copying packets, and returns the number of packets of which no copy was made.
+    pub fn stop_capture(&mut self) -> u64 {
+        self.capture.take().map_or(0, |capture| capture.dropped())
+    }
+
+    /// Returns the next copy of a packet.
+    pub fn captured(&mut self) -> Option<CapturedPacket> {
+        self.capture.as_mut()?.next_packet()
     }
 
     /// Returns the states of the TCP flows.

@@ -21,6 +21,7 @@
 //! and the driver reports the results by the methods of [`Guest`].
 #![forbid(unsafe_code)]
 
+pub mod capture;
 pub mod dhcp_server;
 pub mod dhcpv6_server;
 pub mod dns;

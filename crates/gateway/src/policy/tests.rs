@@ -213,7 +213,7 @@ fn with_gateway(permits_host_loopback: bool) -> Policy {
     let gateways = vec![ip("10.0.2.2"), ip("fd00::2")];
     // The rules do not apply to the gateway.
     let rules = vec![rule("10.0.2.2/32", true), rule("fd00::2/128", true)];
-    Policy::new(Settings { gateways, permits_host_loopback, rules })
+    Policy::new(Settings { gateways, permits_host_loopback, rules, ..Settings::default() })
 }
 
 // attack row 104
