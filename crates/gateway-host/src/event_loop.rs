@@ -8,6 +8,7 @@
 //!    that could copy more continues in the next turn.
 //! 4. Write the output of the guests to their devices.
 
+use crate::capture_file::{CaptureFile, CaptureFormat, CaptureLink, CaptureStatus};
 use crate::forwards::{Forward, ForwardId, ForwardTable};
 use crate::guest_device::GuestDevice;
 use crate::poll::{Poll, Source};
@@ -20,7 +21,9 @@ use net::{Cx, Instant};
 use os::clock::Monotonic;
 use os::datagram::Inbox;
 use rustix::event::epoll::EventFlags;
+use std::fs::File;
 use std::io;
+use std::net::TcpStream;
 use std::os::fd::AsFd;
 
 /// Size of the buffer between a socket and a flow, in bytes.
@@ -169,6 +172,46 @@ impl EventLoop {
         if let Some(port) = self.ports.get_mut(guest) {
             port.close_forward(id);
         }
+    }
+
+    /// Leaves TCP connections from loopback addresses of the host to forwarded ports to the program.
+    pub(crate) fn divert_loopback(&mut self, guest: usize) {
+        if let Some(port) = self.ports.get_mut(guest) {
+            port.forward_sockets.is_diverting = true;
+        }
+    }
+
+    /// Returns the connections that are left to the program, each with the port of the guest.
+    pub(crate) fn take_diverted(&mut self, guest: usize) -> Vec<(TcpStream, u16)> {
+        let port = self.ports.get_mut(guest);
+        port.map(|port| port.forward_sockets.take_diverted()).unwrap_or_default()
+    }
+
+    /// Starts to write the packets of a guest to `file`.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Unsupported` for a guest without packets, `AlreadyExists` while the packets are
+    /// being written to another file, and the error of the write of the header.
+    pub(crate) fn start_capture(
+        &mut self,
+        guest: usize,
+        (file, format): (File, CaptureFormat),
+        limit_bytes: u64,
+    ) -> io::Result<()> {
+        let port = self.ports.get_mut(guest).ok_or(io::ErrorKind::NotFound)?;
+        if port.capture.as_ref().is_some_and(|capture| !capture.has_ended()) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let has_frames = port.guest.segment().is_some();
+        let link = if has_frames { CaptureLink::Ethernet } else { CaptureLink::Datagrams };
+        let file = CaptureFile::begin(file, format, link, limit_bytes, self.clock.now())?;
+        if port.start_capture(file) { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
+    }
+
+    /// Completes the file of the packets of a guest, if there is one.
+    pub(crate) fn stop_capture(&mut self, guest: usize) -> Option<CaptureStatus> {
+        self.ports.get_mut(guest)?.stop_capture(self.clock.now())
     }
 
     /// Waits for input and processes it, at most until `until`.

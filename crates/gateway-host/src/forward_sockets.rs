@@ -9,7 +9,7 @@ use os::datagram::{DatagramSocket, Inbox};
 use os::tcp_socket::{self, ListenOptions};
 use rustix::event::epoll::EventFlags;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::task;
 
 /// Maximum number of connections that are accepted from a listener in a turn.
@@ -34,6 +34,10 @@ pub(crate) struct ForwardSockets {
     sockets: Vec<Option<ForwardSocket>>,
     /// No index below this one is free.
     first_free: usize,
+    /// Whether TCP connections from a loopback address are left to the program.
+    pub(crate) is_diverting: bool,
+    /// These connections, each with the port of the guest.
+    diverted: Vec<(TcpStream, u16)>,
 }
 
 #[derive(Debug)]
@@ -119,7 +123,7 @@ impl ForwardSockets {
     /// Passes what a socket has received to the guest. Returns an error if connections could not be
     /// accepted, for example because no descriptor is free.
     pub(crate) fn receive(
-        &self,
+        &mut self,
         (number, index): (usize, usize),
         (guest, tcp): (&mut Guest, &mut TcpSockets),
         addresses: &GuestAddresses,
@@ -134,6 +138,10 @@ impl ForwardSockets {
                         return Ok(());
                     };
                     let (stream, from) = accepted?;
+                    if self.is_diverting && from.ip().to_canonical().is_loopback() {
+                        self.diverted.push((stream, forward.guest_port));
+                        continue;
+                    }
                     let Some((source, to)) = addresses.ends(from, forward) else { continue };
                     // The socket of a connection that the guest cannot accept is closed.
                     let Ok(flow) = guest.accept(source, to, cx) else { continue };
@@ -158,6 +166,11 @@ impl ForwardSockets {
             }
         }
         Ok(())
+    }
+
+    /// Returns the connections that are left to the program.
+    pub(crate) fn take_diverted(&mut self) -> Vec<(TcpStream, u16)> {
+        std::mem::take(&mut self.diverted)
     }
 
     /// Sets whether connections are accepted. Otherwise they wait in the kernel.

@@ -6,9 +6,10 @@ use crate::forwards::Forward;
 use crate::guest_device::{GuestDevice, Line, Machine};
 use crate::guest_network::{GuestNetwork, Network4, Network6};
 use crate::guest_target::{GuestTarget, TargetKind};
+use crate::metrics_endpoint::{self, MetricsEndpoint};
 use crate::port::GuestSettings;
 use crate::program_error::ProgramError;
-use crate::unix_socket;
+use crate::{guest_metrics, unix_socket};
 use gateway::policy::Rule;
 use gateway::segment::Represented;
 use ipnet::IpNet;
@@ -22,7 +23,7 @@ use os::tun::{Kind, Options};
 use os::tun_in_namespace::{self, TunSetup};
 use rustix::thread::CapabilitySet;
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -56,6 +57,10 @@ pub struct ProgramSettings {
     pub is_configuring: bool,
     /// The path of the control socket.
     pub control: Option<PathBuf>,
+    /// The address of the metrics.
+    pub metrics: Option<SocketAddr>,
+    /// Host names that the endpoint of the metrics accepts in addition to those of this machine.
+    pub metrics_hosts: Vec<String>,
 }
 
 /// A gateway that is ready to run.
@@ -66,6 +71,7 @@ pub struct Program {
     /// The watches of guests, by the number of the guest.
     watches: Vec<Option<NamespaceWatch>>,
     control: Option<ControlSocket>,
+    metrics: Option<MetricsEndpoint>,
     /// Files to remove at the end.
     files: Vec<PathBuf>,
 }
@@ -92,6 +98,7 @@ impl Program {
             guests: Vec::new(),
             watches: Vec::new(),
             control: None,
+            metrics: None,
             files: Vec::new(),
         };
         let mut addresses = BTreeSet::new();
@@ -106,8 +113,14 @@ impl Program {
         for forward in settings.forwards {
             program.event_loop.add_forward(0, forward).map_err(ProgramError::Forward)?;
         }
+        let first_number = program.guests.len();
+        if let Some(address) = settings.metrics {
+            let hosts = &settings.metrics_hosts;
+            let endpoint = MetricsEndpoint::bind(address, hosts, &program.event_loop, first_number);
+            program.metrics = Some(endpoint?);
+        }
+        let first_number = first_number + metrics_endpoint::NUMBERS;
         if let Some(path) = settings.control {
-            let first_number = program.guests.len();
             program.control = Some(ControlSocket::bind(path, &program.event_loop, first_number)?);
         }
         os::privileges::drop_capabilities(CapabilitySet::NET_BIND_SERVICE)
@@ -194,7 +207,12 @@ impl Program {
             guests.get(number).map(|guest| guest.name.clone()).unwrap_or_default()
         };
         loop {
-            match self.event_loop.turn(None).map_err(ProgramError::System)? {
+            let until = self.metrics.as_ref().and_then(MetricsEndpoint::deadline);
+            let turn = self.event_loop.turn(until).map_err(ProgramError::System)?;
+            if let Some(metrics) = &mut self.metrics {
+                metrics.timeout(self.event_loop.now());
+            }
+            match turn {
                 Turn::Continue => {}
                 Turn::Ready(number) => match self.watches.get(number) {
                     Some(watch) => {
@@ -203,11 +221,7 @@ impl Program {
                             return Ok(GuestEnd::Gone(name_of(&self.guests, number)));
                         }
                     }
-                    None => {
-                        if let Some(control) = &mut self.control {
-                            control.serve(number, &mut self.event_loop, &self.guests);
-                        }
-                    }
+                    None => self.serve(number),
                 },
                 Turn::Lost(number, error) => {
                     let watch = self.watches.get(number).and_then(Option::as_ref);
@@ -218,6 +232,18 @@ impl Program {
                     return Ok(GuestEnd::Lost(name, error));
                 }
             }
+        }
+    }
+
+    /// Serves a descriptor of the metrics or of the control socket.
+    fn serve(&mut self, number: usize) {
+        if number < self.guests.len() + metrics_endpoint::NUMBERS {
+            if let Some(metrics) = &mut self.metrics {
+                let text = || guest_metrics::exposition(&self.event_loop, &self.guests);
+                metrics.serve(number, &self.event_loop, &text);
+            }
+        } else if let Some(control) = &mut self.control {
+            control.serve(number, &mut self.event_loop, &self.guests);
         }
     }
 }

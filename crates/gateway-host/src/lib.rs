@@ -4,6 +4,7 @@
 //! arguments of the programs that the gateway replaces.
 #![forbid(unsafe_code)]
 
+mod capture_file;
 mod command_line;
 pub mod control;
 mod control_socket;
@@ -14,9 +15,11 @@ mod forward_sockets;
 pub mod forwards;
 pub mod gateway_program;
 mod guest_device;
+mod guest_metrics;
 pub mod guest_network;
 pub mod guest_target;
 pub mod invocation;
+mod metrics_endpoint;
 pub mod pasta;
 mod poll;
 mod port;

@@ -1,5 +1,6 @@
 //! One guest of the event loop: its device, and the host's sockets of its flows.
 
+use crate::capture_file::{CaptureFile, CaptureStatus};
 use crate::dns_sockets::DnsSockets;
 use crate::echo_sockets::EchoSockets;
 use crate::forward_sockets::{ForwardSockets, GuestAddresses};
@@ -55,11 +56,12 @@ pub(crate) struct Port {
     echo: EchoSockets,
     dns: DnsSockets,
     pub(crate) forwards: ForwardTable,
-    forward_sockets: ForwardSockets,
+    pub(crate) forward_sockets: ForwardSockets,
     read_state: ReadState,
     /// TCP flows that can copy more.
     unfinished: Vec<Key>,
     is_readable: bool,
+    pub(crate) capture: Option<CaptureFile>,
 }
 
 impl Port {
@@ -93,6 +95,7 @@ impl Port {
             read_state: ReadState::default(),
             unfinished: Vec::new(),
             is_readable: false,
+            capture: None,
         }
     }
 
@@ -209,7 +212,28 @@ impl Port {
         while let Some(event) = self.guest.event() {
             self.execute(event, poll, buffer, cx);
         }
-        self.device.write(&mut self.guest, cx)
+        let written = self.device.write(&mut self.guest, cx);
+        if let Some(capture) = &mut self.capture {
+            capture.drain(&mut self.guest);
+        }
+        written
+    }
+
+    /// Starts to write the packets of the guest to a file. Returns false for a guest without
+    /// packets.
+    pub(crate) fn start_capture(&mut self, file: CaptureFile) -> bool {
+        let has_packets = self.guest.start_capture();
+        if has_packets {
+            self.capture = Some(file);
+        }
+        has_packets
+    }
+
+    /// Completes the file of the packets, if there is one.
+    pub(crate) fn stop_capture(&mut self, now: Instant) -> Option<CaptureStatus> {
+        let mut capture = self.capture.take()?;
+        capture.drain(&mut self.guest);
+        Some(capture.end(self.guest.stop_capture(), now))
     }
 
     fn execute(&mut self, event: Event, poll: &Poll, buffer: &mut [u8], cx: &mut Cx<'_>) {

@@ -9,7 +9,7 @@ use os::serial::SerialError;
 use os::target_namespace::TargetError;
 use os::tun_in_namespace::GuestTunError;
 use rustix::io::Errno;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::{error, fmt, io};
 
@@ -34,6 +34,8 @@ pub enum ProgramError {
     Settings(String),
     /// A Unix socket cannot be created.
     Socket(PathBuf, io::Error),
+    /// The metrics cannot be served at this address.
+    Metrics(SocketAddr, io::Error),
     /// A port forward cannot be added.
     Forward(AddForwardError),
     /// Two guests have the same address.
@@ -63,6 +65,9 @@ impl fmt::Display for ProgramError {
                     Some(Errno::NOENT) => write!(f, "{path}: the directory does not exist"),
                     _ => write!(f, "{path}: {error}"),
                 }
+            }
+            Self::Metrics(address, error) => {
+                write!(f, "cannot serve the metrics at {address}: {error}")
             }
             Self::Line(error) => error.fmt(f),
             Self::Forward(error) => error.fmt(f),

@@ -14,14 +14,17 @@
 //! - A guest reaches no link-local address and no metadata service of the host's network.
 //! - A host without a default route has a guest with link-local addresses, as in later versions.
 //!
-//! Not implemented: `--trace` prints nothing, `--log-size` is fixed, and `--no-ndp` turns only router
+//! Not implemented: `-U` and `--host-lo-to-ns-lo` for UDP; `--trace` prints nothing, `--log-size` is fixed, and `--no-ndp` turns only router
 //! advertisements off.
 
+mod guest_ports;
 mod host_network;
+mod loopback_relay;
 mod mode;
 mod pasta_arguments;
 mod pasta_network;
 mod pasta_program;
+mod port_scan;
 pub mod port_specification;
 mod run_log;
 mod run_user;

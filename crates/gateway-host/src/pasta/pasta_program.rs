@@ -12,12 +12,14 @@
 //!    system calls are restricted.
 //! 6. The process ID is written, the parent exits, and the command runs.
 
+use super::guest_ports::GuestPorts;
 use super::host_network::HostNetwork;
 use super::pasta_network::PastaNetwork;
 use super::port_specification::PortForwarding;
 use super::run_log::RunLog;
 use super::run_user::RunUser;
 use super::{PastaGuest, PastaMode, PastaSettings};
+use crate::capture_file::{CaptureFile, CaptureFormat};
 use crate::event_loop::{EventLoop, Turn};
 use crate::forwards::{Forward, PortRange, Transport};
 use crate::guest_device::{GuestDevice, Machine};
@@ -42,6 +44,7 @@ use std::{fs, process};
 /// Numbers of the descriptors that the event loop watches for the program.
 const GUEST: usize = 0;
 const COMMAND: usize = 1;
+const PORTS: usize = 2;
 /// The default sockets of passt are numbered from 1 to this number.
 const SOCKETS_MAX: u32 = 100;
 
@@ -51,6 +54,7 @@ pub struct PastaProgram {
     event_loop: EventLoop,
     command: Option<GuestCommand>,
     watch: Option<NamespaceWatch>,
+    ports: Option<GuestPorts>,
     is_one_off: bool,
     log: RunLog,
 }
@@ -61,6 +65,7 @@ struct OpenGuest {
     /// The namespaces of the guest, unless it is a virtual machine.
     command: Option<GuestCommand>,
     watch: Option<NamespaceWatch>,
+    ports: Option<GuestPorts>,
     /// The path of the socket of a virtual machine.
     socket: Option<PathBuf>,
 }
@@ -94,6 +99,11 @@ impl PastaProgram {
             opened.map_err(|error| ProgramError::File(path.clone(), error))
         };
         let pid_file = settings.pid_file.as_ref().map(file).transpose()?;
+        let capture = settings.capture.as_ref().map(|path| {
+            let created = CaptureFile::create(path, true);
+            created.map_err(|error| ProgramError::File(path.clone(), error))
+        });
+        let capture = capture.transpose()?;
         let log_path = settings.log_file.as_deref();
         let mut log = RunLog::open(log_path).map_err(|error| {
             ProgramError::File(log_path.unwrap_or(Path::new("")).to_owned(), error)
@@ -109,7 +119,7 @@ impl PastaProgram {
                 notice(&format!("the virtual machine connects to {}", path.display()));
             }
         }
-        let OpenGuest { device, mut command, watch, .. } = opened;
+        let OpenGuest { device, mut command, watch, mut ports, .. } = opened;
         event_loop.add_guest(network.guest(settings), device).map_err(ProgramError::System)?;
         if let Some(watch) = watch.as_ref().filter(|_| !settings.keeps_running) {
             event_loop.watch(watch, GUEST).map_err(ProgramError::System)?;
@@ -117,7 +127,15 @@ impl PastaProgram {
         if let Some(command) = &command {
             event_loop.watch(command, COMMAND).map_err(ProgramError::System)?;
         }
+        if let Some(file) = capture {
+            let file = (file, CaptureFormat::Pcap);
+            event_loop.start_capture(0, file, u64::MAX).map_err(ProgramError::System)?;
+        }
         open_ports(&mut event_loop, settings)?;
+        if let Some(ports) = &mut ports {
+            ports.open(settings, &mut event_loop)?;
+            event_loop.watch(&*ports, PORTS).map_err(ProgramError::System)?;
+        }
         drop_privileges(command.is_some(), user)?;
         log.write(&format!("{} of plumb {}", mode.name(), env!("CARGO_PKG_VERSION")));
         for address in network.addresses() {
@@ -129,7 +147,7 @@ impl PastaProgram {
             os::process::ignore_interrupts();
             command.run().map_err(ProgramError::Command)?;
         }
-        Ok(Self { event_loop, command, watch, is_one_off: settings.is_one_off, log })
+        Ok(Self { event_loop, command, watch, ports, is_one_off: settings.is_one_off, log })
     }
 
     /// Runs until the guest is gone, and returns the exit code: that of the command, or 0.
@@ -148,7 +166,15 @@ impl PastaProgram {
 
     fn run_to_end(&mut self) -> Result<u8, ProgramError> {
         loop {
-            match self.event_loop.turn(None).map_err(ProgramError::System)? {
+            let until = self.ports.as_ref().and_then(GuestPorts::deadline);
+            let turn = self.event_loop.turn(until).map_err(ProgramError::System)?;
+            if let Some(ports) = &mut self.ports {
+                ports.run(&mut self.event_loop);
+            }
+            match turn {
+                Turn::Ready(PORTS) => {
+                    self.ports.as_mut().map_or(Ok(()), GuestPorts::serve)?;
+                }
                 Turn::Ready(COMMAND) => {
                     let code = self.command.as_ref().map(GuestCommand::exit_code).transpose();
                     if let Some(Some(code)) = code.map_err(ProgramError::System)? {
@@ -202,7 +228,8 @@ fn open(
     network: &PastaNetwork,
     user: Option<RunUser>,
 ) -> Result<OpenGuest, ProgramError> {
-    let guest = |device, watch| OpenGuest { device, command: None, watch, socket: None };
+    let guest =
+        |device, watch| OpenGuest { device, command: None, watch, ports: None, socket: None };
     match &settings.guest {
         PastaGuest::Command(words) => {
             // The user of the command is that of the gateway, so that the kernel lets the gateway's
@@ -216,19 +243,24 @@ fn open(
             let target =
                 TargetNamespaces::of_process(command.id()).map_err(ProgramError::Target)?;
             let device = tap_in(&target, settings, network)?;
-            Ok(OpenGuest { command: Some(command), ..guest(device, None) })
+            let ports = GuestPorts::start(settings, &target)?;
+            Ok(OpenGuest { command: Some(command), ports, ..guest(device, None) })
         }
         PastaGuest::Process(id) => {
             let target = TargetNamespaces::of_process(*id).map_err(ProgramError::Target)?;
             let watch = NamespaceWatch::of_process(*id).map_err(ProgramError::Target)?;
-            let device = tap_in(&in_user_namespace(target, settings)?, settings, network)?;
-            Ok(guest(device, Some(watch)))
+            let target = in_user_namespace(target, settings)?;
+            let device = tap_in(&target, settings, network)?;
+            let ports = GuestPorts::start(settings, &target)?;
+            Ok(OpenGuest { ports, ..guest(device, Some(watch)) })
         }
         PastaGuest::Path(path) => {
             let target = TargetNamespaces::at_path(path).map_err(ProgramError::Target)?;
             let watch = NamespaceWatch::of_path(path).map_err(ProgramError::Target)?;
-            let device = tap_in(&in_user_namespace(target, settings)?, settings, network)?;
-            Ok(guest(device, Some(watch)))
+            let target = in_user_namespace(target, settings)?;
+            let device = tap_in(&target, settings, network)?;
+            let ports = GuestPorts::start(settings, &target)?;
+            Ok(OpenGuest { ports, ..guest(device, Some(watch)) })
         }
         PastaGuest::Listener(path) => {
             let (path, listener) = match path {

@@ -16,6 +16,7 @@ use gateway_host::slirp4netns::{self, SlirpProgram};
 use ipnet::IpNet;
 use std::ffi::OsString;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -39,6 +40,14 @@ pub(crate) struct Arguments {
     /// Create this control socket
     #[arg(long, value_name = "socket", help_heading = heading::CONNECTION)]
     control: Option<PathBuf>,
+    /// Serve Prometheus metrics at http://ADDRESS:PORT/metrics; a port alone means 127.0.0.1
+    #[arg(long, value_name = "address:port", value_parser = server::parse_metrics_address,
+          help_heading = heading::CONNECTION)]
+    metrics: Option<SocketAddr>,
+    /// Accept this host name in requests for metrics, besides this machine's name and addresses;
+    /// may be repeated
+    #[arg(long, value_name = "name", requires = "metrics", help_heading = heading::CONNECTION)]
+    metrics_host: Vec<String>,
     /// Permit destinations in this prefix, such as a private network; may be repeated
     #[arg(long, value_name = "prefix", help_heading = heading::LIMITS)]
     allow: Vec<IpNet>,
@@ -65,6 +74,8 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         has_ipv6: !arguments.no_ipv6,
         is_configuring: !arguments.no_configure,
         control: arguments.control.clone(),
+        metrics: arguments.metrics,
+        metrics_hosts: arguments.metrics_host.clone(),
     };
     let started = Program::start(settings);
     let mut program = started.map_err(|error| failed(error, Failure::ThisMachine))?;
