@@ -14,8 +14,8 @@
 //! - A guest reaches no link-local address and no metadata service of the host's network.
 //! - A host without a default route has a guest with link-local addresses, as in later versions.
 //!
-//! Not implemented: `-U` and `--host-lo-to-ns-lo` for UDP; `--trace` prints nothing, `--log-size` is fixed, and `--no-ndp` turns only router
-//! advertisements off.
+//! Not implemented: `-U` and `--host-lo-to-ns-lo` for UDP, `--no-icmp`, and formats of their own for
+//! `--trace` and `--log-size`. `--no-ndp` turns only router advertisements off.
 
 mod guest_ports;
 mod host_network;

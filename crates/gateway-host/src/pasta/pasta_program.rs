@@ -93,21 +93,7 @@ impl PastaProgram {
         };
         os::process::exit_at_termination();
         let user = RunUser::find(settings.run_as.as_deref()).map_err(ProgramError::Settings)?;
-        let file = |path: &PathBuf| {
-            let opened =
-                OpenOptions::new().write(true).create(true).truncate(true).mode(0o644).open(path);
-            opened.map_err(|error| ProgramError::File(path.clone(), error))
-        };
-        let pid_file = settings.pid_file.as_ref().map(file).transpose()?;
-        let capture = settings.capture.as_ref().map(|path| {
-            let created = CaptureFile::create(path, true);
-            created.map_err(|error| ProgramError::File(path.clone(), error))
-        });
-        let capture = capture.transpose()?;
-        let log_path = settings.log_file.as_deref();
-        let mut log = RunLog::open(log_path).map_err(|error| {
-            ProgramError::File(log_path.unwrap_or(Path::new("")).to_owned(), error)
-        })?;
+        let Files { process_id, capture, mut log } = Files::open(settings)?;
         let network = network(settings)?;
         let mut event_loop = EventLoop::new().map_err(ProgramError::System)?;
         let opened = open(settings, &network, user)?;
@@ -141,7 +127,7 @@ impl PastaProgram {
         for address in network.addresses() {
             log.write(&format!("the guest has the address {address}"));
         }
-        write_process_id(pid_file).map_err(ProgramError::System)?;
+        write_process_id(process_id).map_err(ProgramError::System)?;
         background.map_or(Ok(()), Background::notify).map_err(ProgramError::System)?;
         if let Some(command) = &mut command {
             os::process::ignore_interrupts();
@@ -201,6 +187,30 @@ impl PastaProgram {
 
     fn is_guest_gone(&self) -> bool {
         self.watch.as_ref().is_some_and(|watch| watch.is_gone().unwrap_or(false))
+    }
+}
+
+/// The files of the settings, which the later user and root could not open.
+struct Files {
+    process_id: Option<File>,
+    capture: Option<File>,
+    log: RunLog,
+}
+
+impl Files {
+    fn open(settings: &PastaSettings) -> Result<Self, ProgramError> {
+        fn failed(path: &Path) -> impl FnOnce(io::Error) -> ProgramError {
+            move |error| ProgramError::File(path.to_owned(), error)
+        }
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o644);
+        let process_id = settings.pid_file.as_deref();
+        let process_id = process_id.map(|path| options.open(path).map_err(failed(path)));
+        let capture = settings.capture.as_deref();
+        let capture = capture.map(|path| CaptureFile::create(path, true).map_err(failed(path)));
+        let log = settings.log_file.as_deref();
+        let log = RunLog::open(log).map_err(failed(log.unwrap_or(Path::new(""))))?;
+        Ok(Self { process_id: process_id.transpose()?, capture: capture.transpose()?, log })
     }
 }
 

@@ -19,25 +19,41 @@ serial line gets its address by LLP or PPP.
 A guest reaches public addresses only. --allow permits private networks, and --host-loopback lets \
 the gateway's address lead to the loopback address of this host.
 
-The gateway ends when a guest is gone. With --control, ports are forwarded and flows are listed at \
-run time: see the manual page. Started under the name slirp4netns, plumb accepts the arguments of \
-that program.";
+The gateway ends when a guest is gone. With --control, ports are forwarded, flows are listed and \
+packets are captured at run time: see the manual page. Started under the name slirp4netns, pasta or \
+passt, plumb accepts the arguments of that program.";
 
 /// Manual page of `plumb gateway`.
 pub(crate) const PAGE: ManualPage = ManualPage {
     command: "gateway",
     examples: &[
         "plumb gateway pid:4711 -p 8080:80",
-        "plumb gateway qemu:/tmp/vm.sock --allow 192.168.0.0/16",
+        "plumb gateway qemu:/tmp/vm.sock --allow 192.168.0.0/16 --metrics 9559",
         "plumb gateway 'serial:/dev/ttyUSB0?baud=19200&link=ppp'",
     ],
-    notes: &[ManualNote::Text(
-        "Control socket",
-        "A client sends one JSON object per line and receives one per line: \
-         {\"command\":\"add\",\"protocol\":\"tcp\",\"host_ports\":\"8080\",\"guest_port\":80}, \
-         {\"command\":\"remove\",\"id\":1}, {\"command\":\"list\"}, {\"command\":\"guests\"} and \
-         {\"command\":\"flows\"}. With several guests, a request names one by the member guest.",
-    )],
+    notes: &[
+        ManualNote::Text(
+            "Control socket",
+            "A client sends one JSON object per line and receives one per line: \
+             {\"command\":\"add\",\"protocol\":\"tcp\",\"host_ports\":\"8080\",\"guest_port\":80}, \
+             {\"command\":\"remove\",\"id\":1}, {\"command\":\"list\"}, {\"command\":\"guests\"} and \
+             {\"command\":\"flows\"}. With several guests, a request names one by the member guest.",
+        ),
+        ManualNote::Text(
+            "Captured packets",
+            "{\"command\":\"capture\",\"file\":\"/tmp/guest.pcapng\"} writes the packets of a guest to a \
+             new file, which tcpdump and wireshark read, and {\"command\":\"stop-capture\"} completes \
+             it. The member max_bytes limits its size, by default to 256 MiB. A capture ends when the \
+             limit is reached or a write fails, and the reply names the reason. A serial line has no \
+             packets to capture.",
+        ),
+        ManualNote::Text(
+            "Metrics",
+            "With --metrics, the endpoint has the guests, their flows by protocol and by what limits \
+             them, bytes, refusals by reason, refused destinations, dropped packets by reason, and DNS \
+             queries by outcome.",
+        ),
+    ],
     exit_status: &[
         (0, "A guest is gone"),
         (2, "Invalid arguments"),
