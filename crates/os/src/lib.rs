@@ -44,6 +44,10 @@ pub mod inherited_descriptor;
 #[cfg(target_os = "linux")]
 pub mod interface;
 #[cfg(target_os = "linux")]
+pub mod interface_route;
+#[cfg(target_os = "linux")]
+pub mod interface_setting;
+#[cfg(target_os = "linux")]
 pub mod load;
 #[cfg(target_os = "linux")]
 pub mod modem_lines;
@@ -71,6 +75,8 @@ pub mod privileges;
 #[cfg(target_os = "linux")]
 pub mod process;
 #[cfg(target_os = "linux")]
+pub mod proxy_neighbor;
+#[cfg(target_os = "linux")]
 pub mod pty;
 #[cfg(target_os = "linux")]
 pub mod queue_steering;
@@ -85,6 +91,8 @@ pub mod schedule;
 pub mod serial;
 #[cfg(target_os = "linux")]
 pub mod service_manager;
+#[cfg(target_os = "linux")]
+pub mod signal_descriptor;
 #[cfg(target_os = "linux")]
 pub mod socket;
 pub mod state_directory;
