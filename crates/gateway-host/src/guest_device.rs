@@ -109,11 +109,7 @@ impl GuestDevice {
     /// Returns when output can be written that the device could not take before.
     pub(crate) fn deadline(&self, guest: &Guest) -> Option<Instant> {
         match self {
-            Self::Line(line) if guest.has_output() => {
-                let nanos = line.busy_until.as_nanos();
-                let queue_time = u64::try_from(LINE_QUEUE_TIME.as_nanos()).unwrap_or(0);
-                Some(Instant::from_nanos(nanos.saturating_sub(queue_time)))
-            }
+            Self::Line(line) if guest.has_output() => Some(line.writable_at()),
             Self::Packets(_) | Self::Machine(_) | Self::Line(_) => None,
         }
     }
@@ -138,7 +134,7 @@ impl GuestDevice {
                 state.has_more = machine.read(guest, cx);
                 Ok(())
             }
-            Self::Line(line) => line.read(guest, cx),
+            Self::Line(line) => line.read(&mut |bytes, cx| guest.receive_bytes(bytes, cx), cx),
         }
     }
 
@@ -154,7 +150,9 @@ impl GuestDevice {
                 machine.write(guest, cx);
                 Ok(())
             }
-            Self::Line(line) => line.write(guest, cx),
+            Self::Line(line) => {
+                line.write(&mut |wire, limit, cx| guest.transmit_into(wire, limit, cx), cx)
+            }
         }
     }
 }
@@ -307,13 +305,30 @@ fn flush(stream: &UnixStream, unsent: &mut Vec<u8>) -> bool {
     true
 }
 
+/// Takes bytes from the wire of a line.
+pub(crate) type WireReader<'a> = &'a mut dyn FnMut(&[u8], &mut Cx<'_>);
+/// Appends at most a number of bytes for the wire of a line, and returns their number.
+pub(crate) type WireWriter<'a> = &'a mut dyn FnMut(&mut Vec<u8>, usize, &mut Cx<'_>) -> usize;
+
 impl Line {
-    fn read(&self, guest: &mut Guest, cx: &mut Cx<'_>) -> io::Result<()> {
+    /// Returns when the line accepts further bytes.
+    pub(crate) fn writable_at(&self) -> Instant {
+        let nanos = self.busy_until.as_nanos();
+        let queue_time = u64::try_from(LINE_QUEUE_TIME.as_nanos()).unwrap_or(0);
+        Instant::from_nanos(nanos.saturating_sub(queue_time))
+    }
+
+    /// Passes the bytes of one read to `receive`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of a line that no longer works.
+    pub(crate) fn read(&self, receive: WireReader<'_>, cx: &mut Cx<'_>) -> io::Result<()> {
         let mut buffer = [0; LINE_BUFFER_LEN];
         match self.serial.read(&mut buffer)? {
             Some(0) => Err(io::ErrorKind::UnexpectedEof.into()),
             Some(len) => {
-                guest.receive_bytes(buffer.get(..len).unwrap_or_default(), cx);
+                receive(buffer.get(..len).unwrap_or_default(), cx);
                 Ok(())
             }
             None => Ok(()),
@@ -321,14 +336,18 @@ impl Line {
     }
 
     /// Writes the bytes that the line transmits in [`LINE_QUEUE_TIME`].
-    fn write(&mut self, guest: &mut Guest, cx: &mut Cx<'_>) -> io::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of a line that no longer works.
+    pub(crate) fn write(&mut self, transmit: WireWriter<'_>, cx: &mut Cx<'_>) -> io::Result<()> {
         let bytes_per_s = u64::from(self.serial.bits_per_second()) / BITS_PER_BYTE;
         let byte_time = Duration::from_nanos(NANOS_PER_S / bytes_per_s.max(1));
         while self.busy_until <= cx.now + LINE_QUEUE_TIME {
             let free_time = cx.now + LINE_QUEUE_TIME - self.busy_until.max(cx.now);
             let limit = free_time.as_nanos() / byte_time.as_nanos().max(1) + 1;
             let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-            if self.wire.is_empty() && guest.transmit_into(&mut self.wire, limit, cx) == 0 {
+            if self.wire.is_empty() && transmit(&mut self.wire, limit, cx) == 0 {
                 return Ok(());
             }
             let Some(written) = self.serial.write(&self.wire)? else {
@@ -341,6 +360,12 @@ impl Line {
             self.busy_until = self.busy_until.max(cx.now) + byte_time * count;
         }
         Ok(())
+    }
+}
+
+impl AsFd for Line {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.serial.as_fd()
     }
 }
 

@@ -1,5 +1,6 @@
 //! The guests of `plumb gateway`, as they are given on the command line.
 
+use ipnet::Ipv6Net;
 use net::link::{Link, Llp, Ppp, Slip, ppp};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -25,6 +26,8 @@ pub struct GuestTarget {
     pub kind: TargetKind,
     /// The address of the guest, if it was given.
     pub address: Option<Ipv4Addr>,
+    /// The IPv6 prefix of the guest, if it was given.
+    pub prefix: Option<Ipv6Net>,
     /// The MTU in bytes.
     pub mtu_bytes: u16,
 }
@@ -126,7 +129,7 @@ impl FromStr for GuestTarget {
             _ => MTU_BYTES,
         };
         let mtu_bytes = settings.mtu_bytes.unwrap_or(default_mtu);
-        Ok(Self { kind, address: settings.address, mtu_bytes })
+        Ok(Self { kind, address: settings.address, prefix: settings.prefix, mtu_bytes })
     }
 }
 
@@ -134,6 +137,7 @@ impl FromStr for GuestTarget {
 #[derive(Debug, Default)]
 struct Settings {
     address: Option<Ipv4Addr>,
+    prefix: Option<Ipv6Net>,
     mtu_bytes: Option<u16>,
     tap: Option<String>,
     rate_bps: Option<u32>,
@@ -146,6 +150,7 @@ impl Settings {
         for setting in text.split('&').filter(|setting| !setting.is_empty()) {
             let is_valid = match setting.split_once('=') {
                 Some(("address", value)) => parse_into(value, &mut settings.address),
+                Some(("prefix", value)) => parse_into(value, &mut settings.prefix),
                 Some(("mtu", value)) => {
                     parse_into(value, &mut settings.mtu_bytes)
                         && settings.mtu_bytes.is_some_and(|mtu| (68..=65_521).contains(&mtu))
@@ -165,8 +170,8 @@ impl Settings {
             };
             if !is_valid {
                 return Err(invalid(format!(
-                    "invalid setting '{}': use address=10.0.2.100, mtu=1500, tap=NAME, baud=19200 \
-                     and link=llp, slip, cslip or ppp",
+                    "invalid setting '{}': use address=10.0.2.100, mtu=1500, tap=NAME, \
+                     prefix=2001:db8:1::/64, baud=19200 and link=llp, slip, cslip or ppp",
                     setting.escape_debug()
                 )));
             }

@@ -24,6 +24,7 @@ pub mod program_error;
 pub mod published_port;
 pub mod qemu_framing;
 mod resolv_conf;
+pub mod routed;
 pub mod slirp4netns;
 mod tcp_sockets;
 mod udp_sockets;

@@ -19,6 +19,10 @@ serial line gets its address by LLP or PPP.
 A guest reaches public addresses only. --allow permits private networks, and --host-loopback lets \
 the gateway's address lead to the loopback address of this host.
 
+With --routed, serial lines are routed without translation through a TUN of this host, which \
+requires root. Each line has address= and may have prefix= (IPv6). With --proxy-arp, their hosts are \
+neighbors of the hosts at that interface.
+
 The gateway ends when a guest is gone. With --control, ports are forwarded and flows are listed at \
 run time: see the manual page. Started under the name slirp4netns, plumb accepts the arguments of \
 that program.";
@@ -30,19 +34,29 @@ pub(crate) const PAGE: ManualPage = ManualPage {
         "plumb gateway pid:4711 -p 8080:80",
         "plumb gateway qemu:/tmp/vm.sock --allow 192.168.0.0/16",
         "plumb gateway 'serial:/dev/ttyUSB0?baud=19200&link=ppp'",
+        "plumb gateway --routed --proxy-arp eth0 'serial:/dev/ttyS0?link=slip&address=192.0.2.10'",
     ],
-    notes: &[ManualNote::Text(
-        "Control socket",
-        "A client sends one JSON object per line and receives one per line: \
+    notes: &[
+        ManualNote::Text(
+            "Routed lines",
+            "The gateway adds routes to a TUN and, with --proxy-arp, entries of the neighbor table. It \
+             sets forwarding and proxy_ndp of that interface. At its end it removes and restores all \
+             of this. After SIGKILL the entries and settings stay; the next start removes the entries. \
+             IPv6 requires net.ipv6.conf.all.forwarding=1.",
+        ),
+        ManualNote::Text(
+            "Control socket",
+            "A client sends one JSON object per line and receives one per line: \
          {\"command\":\"add\",\"protocol\":\"tcp\",\"host_ports\":\"8080\",\"guest_port\":80}, \
          {\"command\":\"remove\",\"id\":1}, {\"command\":\"list\"}, {\"command\":\"guests\"} and \
          {\"command\":\"flows\"}. With several guests, a request names one by the member guest.",
-    )],
+        ),
+    ],
     exit_status: &[
         (0, "A guest is gone"),
-        (2, "Invalid arguments"),
+        (2, "Invalid arguments, such as two guests of --routed with one address"),
         (4, "Local error, such as permission denied or address in use"),
-        (130, "Interrupted"),
+        (130, "Interrupted; 143 after SIGTERM"),
     ],
     environment: &[],
     files: &[],

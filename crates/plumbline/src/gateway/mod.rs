@@ -1,6 +1,7 @@
 //! `plumb gateway`: arguments and messages. The gateway is in the crate `gateway-host`.
 
 mod help;
+mod routed;
 
 pub(crate) use help::{ABOUT, PAGE};
 
@@ -13,6 +14,7 @@ use gateway_host::invocation::{ExitText, Invocation, ProgramName};
 use gateway_host::published_port;
 use gateway_host::slirp4netns::{self, SlirpProgram};
 use ipnet::IpNet;
+use routed::RoutedArguments;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
@@ -47,6 +49,8 @@ pub(crate) struct Arguments {
     /// Let the gateway's address lead to the loopback address of this host
     #[arg(long, help_heading = heading::LIMITS)]
     host_loopback: bool,
+    #[command(flatten)]
+    routed: RoutedArguments,
 }
 
 /// Runs `plumb gateway`.
@@ -55,6 +59,13 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     for text in &arguments.guests {
         let guest = text.parse::<GuestTarget>();
         guests.push((text.clone(), guest.map_err(|error| failed(error, Failure::WrongArguments))?));
+    }
+    if arguments.routed.is_routed() {
+        return routed::run(&arguments.routed, &guests);
+    }
+    if let Some((guest, _)) = guests.iter().find(|(_, target)| target.prefix.is_some()) {
+        let error = anyhow::anyhow!("{guest}: prefix= is valid only with --routed");
+        return Err(failed(error, Failure::WrongArguments));
     }
     let settings = ProgramSettings {
         guests,
