@@ -54,6 +54,15 @@ impl Program {
         Ok(kill_process(Pid::from_child(&self.child), signal)?)
     }
 
+    /// Sends SIGTERM, unless the program has exited.
+    ///
+    /// # Errors
+    ///
+    /// Returns EPERM if the program runs as another user.
+    pub fn terminate(&mut self) -> io::Result<()> {
+        self.signal(Signal::TERM)
+    }
+
     /// Returns the program's exit status, or `None` while the program runs.
     ///
     /// # Errors

@@ -1,6 +1,5 @@
 //! `plumb gateway --routed`: arguments and messages. The gateway is in the crate `gateway-host`.
 
-use super::failed;
 use crate::exit::{self, Failure};
 use crate::heading;
 use gateway_host::guest_target::GuestTarget;
@@ -113,6 +112,11 @@ fn report(program: &RoutedProgram) {
             output.dropped_for_delay,
         );
     }
+}
+
+fn failed(error: impl Into<anyhow::Error>, failure: Failure) -> Failure {
+    exit::print_error(&error.into());
+    failure
 }
 
 fn failure(error: RoutedError) -> Failure {

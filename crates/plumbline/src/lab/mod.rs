@@ -2,7 +2,7 @@
 //! time.
 
 mod control;
-mod live;
+mod live_tables;
 mod today;
 mod tun_session;
 
@@ -138,7 +138,7 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         experiment.tables.extend(code_sizes(Path::new(PROGRAM)));
     }
     if arguments.live {
-        experiment.tables.extend(live::tables(&text));
+        experiment.tables.extend(live_tables::tables(&text, Path::new(PROGRAM)));
     }
     let today_figures = today(paper, arguments).map_err(|error| {
         exit::print_error(&error);

@@ -4,7 +4,6 @@ use super::live_error::NotRun;
 use os::process::Program;
 use os::pty::Pty;
 use os::tty::WindowSize;
-use rustix::process::Signal;
 use std::io::{BufRead, BufReader, Read};
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -69,15 +68,19 @@ impl LiveGateway {
 
     /// Ends the gateway, and returns how many packets its output queues have dropped.
     pub(super) fn end(mut self) -> Result<u64, NotRun> {
-        self.program.signal(Signal::TERM)?;
+        self.program.terminate()?;
         let mut report = String::new();
         self.messages.read_to_string(&mut report)?;
         dropped(&report).ok_or(NotRun::Gateway(report))
     }
 }
 
-/// Returns the sum of the dropped packets in the lines of a report.
+/// Returns the sum of the dropped packets in the lines of a report, or `None` if there is no such
+/// line.
 fn dropped(report: &str) -> Option<u64> {
+    if !report.contains("dropped: ") {
+        return None;
+    }
     let lines = report.lines().filter_map(|line| line.split_once("dropped: "));
     let counts = lines.flat_map(|(_, reasons)| reasons.split(", ")).map(|reason| {
         let number = reason.split(' ').next()?;
@@ -96,5 +99,6 @@ mod tests {
                       b: 9 packets out, 0 marked, dropped: 0 of a burst, 0 full, 4 delayed\n";
         assert_eq!(dropped(report), Some(9));
         assert_eq!(dropped("a: 9 packets out, 1 marked, dropped: some\n"), None);
+        assert_eq!(dropped(""), None);
     }
 }
