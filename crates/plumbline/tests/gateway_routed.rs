@@ -19,11 +19,14 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
-use test_support::{ProgramLog, in_new_network, ip, poll_until_timeout};
+use test_support::{
+    ProgramLog, in_new_network, ip, is_root_of_the_machine, not_configured, poll_until_timeout,
+};
 
 const LAN_HOST: &str = "192.0.2.2";
 const LAN_HOST6: &str = "2001:db8::2";
@@ -34,6 +37,7 @@ const SECOND: &str = "192.0.2.11";
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// Silence of a line after which the last datagram is sent again.
 const RETRY_AFTER: Duration = Duration::from_millis(200);
+const NOBODY: u32 = 65_534;
 const UDP: u8 = 17;
 const PORT: u16 = 4000;
 
@@ -419,6 +423,22 @@ fn the_fair_discipline_drops_packets_only_after_they_have_waited() {
         assert_eq!(received.first(), Some(&0), "{report}");
         assert!(received.is_sorted(), "{received:?}");
         assert!(report.contains("dropped: 0 of a burst, 0 full"), "{report}");
+    });
+}
+
+#[test]
+fn without_root_the_refusal_names_it() {
+    if !is_root_of_the_machine() {
+        return not_configured("root", "another user cannot start a program as a third one");
+    }
+    in_new_network(enter_new_network, || {
+        let mut command = command(&["serial:/dev/ptmx?link=slip&address=192.0.2.10"]);
+        let Output { stderr, status, .. } = command.uid(NOBODY).gid(NOBODY).output().unwrap();
+        let message = "plumb: no permission to create a TUN and its routes: run as root\n";
+        assert_eq!(
+            (String::from_utf8(stderr).unwrap().as_str(), status.code()),
+            (message, Some(4))
+        );
     });
 }
 

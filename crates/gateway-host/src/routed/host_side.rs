@@ -9,7 +9,7 @@ use super::address_plan::{AddressPlan, HOST_MTU};
 use super::routed_error::RoutedError;
 use os::interface::{Interface, InterfaceError};
 use os::interface_setting::{self, ChangedSetting};
-use os::tun::Tun;
+use os::tun::{Tun, TunError};
 use os::{interface_route, proxy_neighbor};
 use std::io;
 use std::net::IpAddr;
@@ -55,7 +55,12 @@ impl HostSide {
         if plan.has_ipv6() && read("ipv6/conf/all/forwarding")? == "0" {
             return Err(RoutedError::NoForwarding6);
         }
-        let tun = Tun::open(Some(TUN_NAME)).map_err(RoutedError::Tun)?;
+        let tun = Tun::open(Some(TUN_NAME)).map_err(|error| match error {
+            TunError::DeviceNotPermitted | TunError::InterfaceNotPermitted(..) => {
+                RoutedError::NotPermitted
+            }
+            error => RoutedError::Tun(error),
+        })?;
         let interface = Interface::named(tun.name())?;
         interface.set_mtu(HOST_MTU)?;
         interface.bring_up()?;

@@ -29,6 +29,8 @@ pub enum RoutedError {
     NoForwarding6,
     /// A setting below /proc/sys/net cannot be changed.
     Setting(String, io::Error),
+    /// The user may not create a TUN.
+    NotPermitted,
     /// The TUN cannot be opened.
     Tun(TunError),
     /// The TUN or the interface of the local network cannot be configured.
@@ -98,6 +100,9 @@ impl fmt::Display for RoutedError {
             ),
             Self::Setting(setting, error) => {
                 write!(f, "cannot change /proc/sys/net/{setting}: {error}")
+            }
+            Self::NotPermitted => {
+                f.write_str("no permission to create a TUN and its routes: run as root")
             }
             Self::Tun(error) => error.fmt(f),
             Self::Interface(error) => error.fmt(f),

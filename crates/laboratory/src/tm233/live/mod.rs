@@ -91,7 +91,8 @@ pub fn tables(
             why: "The gateway runs with the discipline of 1982, and its queue drops packets of a \
                   burst with a probability of 35 %, drawn anew in each run. CSR has the timeout of \
                   the scenario, which was derived from the second clump of the thesis, and a fixed \
-                  timer, derived from the third. The first clump depends on neither.",
+                  timer, derived from the third. The first clump depends on neither. A timeout \
+                  before the first character is counted too, but is not part of the time.",
         },
     ])
 }
