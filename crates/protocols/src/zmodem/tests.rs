@@ -323,6 +323,79 @@ fn a_receiver_with_a_small_buffer_acknowledges_each_buffer() {
     assert_eq!(sender.data_request(), Some(DataRequest { position: 512, max_len: 512 }));
 }
 
+/// Returns a sender whose receiver has requested the file from its start.
+fn sending_sender(cx: &mut OwnedCx) -> Sender {
+    let mut sender = Sender::new(cx.now);
+    let mut requests = Vec::new();
+    let capabilities = header::Capabilities {
+        is_full_duplex: true,
+        overlaps_io: true,
+        ..header::Capabilities::default()
+    };
+    header::Header::zrinit(capabilities).put_hex(&mut requests);
+    header::Header::new(header::FrameType::Zrpos, 0).put_hex(&mut requests);
+    let mut input = requests.as_slice();
+    while !input.is_empty() {
+        sender.receive(&mut input, &mut cx.cx());
+        if sender.event() == Some(SenderEvent::NextFile) {
+            sender.offer(&file(1_000_000).0, &mut cx.cx());
+        }
+    }
+    sender
+}
+
+/// Sends data until the window is full; returns the position of the next byte.
+fn fill_window(sender: &mut Sender, cx: &mut OwnedCx) -> u64 {
+    let mut end = 0;
+    while let Some(request) = sender.data_request() {
+        sender.put_data(&vec![0; request.max_len], &mut cx.cx());
+        end = request.position + request.max_len as u64;
+        sender.transmit(&mut Vec::new());
+    }
+    end
+}
+
+#[test]
+fn the_window_grows_if_data_is_acknowledged_soon_and_shrinks_on_a_slow_line() {
+    let mut cx = OwnedCx::default();
+    let mut sender = sending_sender(&mut cx);
+    let mut end = fill_window(&mut sender, &mut cx);
+    let mut acknowledge = |delay_s, count| {
+        let mut window = 0;
+        for _ in 0..count {
+            cx.now = cx.now + Duration::from_secs(delay_s);
+            let mut answer = Vec::new();
+            let position = u32::try_from(end).unwrap();
+            header::Header::new(header::FrameType::Zack, position).put_hex(&mut answer);
+            sender.receive(&mut answer.as_slice(), &mut cx.cx());
+            let next = fill_window(&mut sender, &mut cx);
+            window = next - end;
+            end = next;
+        }
+        window
+    };
+    assert_eq!(acknowledge(0, 1), 4 * 1024);
+    assert_eq!(acknowledge(1, 8), 256 * 1024);
+    assert_eq!(acknowledge(2, 8), 1024);
+    assert_eq!(acknowledge(34, 2), 1024, "300 bit/s");
+}
+
+#[test]
+fn an_upload_to_a_receiver_that_does_not_answer_fails_after_a_minute() {
+    let mut cx = OwnedCx::default();
+    let mut sender = sending_sender(&mut cx);
+    fill_window(&mut sender, &mut cx);
+    let began = cx.now;
+    let mut event = None;
+    while event.is_none() {
+        cx.now = cx.now.max(sender.deadline().unwrap());
+        sender.timeout(&mut cx.cx());
+        event = sender.event();
+    }
+    assert_eq!(event, Some(SenderEvent::Failed(ModemFailure::Silence)));
+    assert_eq!(cx.now - began, Duration::from_secs(60));
+}
+
 #[test]
 fn control_characters_are_escaped_if_the_receiver_requires_it() {
     let mut escaping = subpacket::Escaping::default();

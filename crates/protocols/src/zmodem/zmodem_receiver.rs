@@ -420,6 +420,14 @@ impl Receiver {
         self.repeat(cx);
     }
 
+    /// Repeats the last header before its timeout: the sender may have ended. A sender that is only
+    /// delayed continues at the requested position.
+    pub fn request_again(&mut self, cx: &mut Cx<'_>) {
+        if self.pending.is_none() {
+            self.repeat(cx);
+        }
+    }
+
     /// Sends the header again that the sender has not answered.
     fn repeat(&mut self, cx: &mut Cx<'_>) {
         self.parser.expect_header();

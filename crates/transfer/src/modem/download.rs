@@ -1,6 +1,6 @@
 //! Files that are received.
 
-use super::discarding::CancelledBy;
+use super::discarding::{CancelledBy, NAK};
 use super::download_policy::DownloadPolicy;
 use super::engine::ReceiverEngine;
 use super::file_name::safe_name;
@@ -187,6 +187,14 @@ impl Download {
     pub(super) fn on_remote_end(&mut self, report: &mut Report, cx: &Cx<'_>) {
         let failure = protocols::modem::ModemFailure::Cancelled;
         self.end(failure_text(failure), failure_outcome(failure), report, cx);
+    }
+
+    /// Queues a NAK of XMODEM or YMODEM after the end of the remote program. The acknowledgment of the
+    /// last block is a character that the shell has read; NAK is the character that erases a line.
+    pub(super) fn erase_stray_reply(&self, output: &mut Vec<u8>) {
+        if !self.engine.can_resume() {
+            output.push(NAK);
+        }
     }
 
     fn on_limit(&mut self, report: &mut Report, cx: &Cx<'_>) {

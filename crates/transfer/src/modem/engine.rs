@@ -57,6 +57,13 @@ impl ReceiverEngine {
         }
     }
 
+    /// Repeats the last request of ZMODEM. The requests of the other protocols need no repetition.
+    pub(super) fn request_again(&mut self, cx: &mut Cx<'_>) {
+        if let Self::Zmodem(engine) = self {
+            engine.request_again(cx);
+        }
+    }
+
     pub(super) fn receive(&mut self, input: &mut &[u8], cx: &mut Cx<'_>) {
         each!(self, engine => engine.receive(input, cx));
     }

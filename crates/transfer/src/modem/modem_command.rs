@@ -49,6 +49,13 @@ pub enum ModemCommand {
 }
 
 impl ModemCommand {
+    /// Returns the protocol.
+    pub(super) const fn protocol(&self) -> ModemProtocol {
+        match self {
+            Self::Send(protocol, _) | Self::Receive(protocol, _) => *protocol,
+        }
+    }
+
     /// Parses the arguments of `send` or, if `is_sending` is false, of `receive`.
     ///
     /// # Errors

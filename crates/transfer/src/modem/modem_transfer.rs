@@ -1,13 +1,13 @@
 //! One transfer, in either direction.
 
-use super::discarding::{BACKSPACE, CAN, DiscardStep, Discarding};
+use super::discarding::{BACKSPACE, CAN, CancelledBy, DiscardStep, Discarding};
 use super::download::Download;
 use super::download_policy::DownloadPolicy;
 use super::file_name::safe_name;
 use super::file_record::FileRecord;
 use super::modem_command::{ModemCommand, ModemProtocol};
 use super::report::Report;
-use super::session_text::SessionText;
+use super::session_text::{SessionText, TextStep};
 use super::upload::Upload;
 use net::Cx;
 use net::time::Instant;
@@ -47,6 +47,7 @@ impl ModemTransfer {
         policy: &DownloadPolicy,
         cx: &mut Cx<'_>,
     ) -> Result<Self, String> {
+        let has_blocks = command.protocol() != ModemProtocol::Zmodem;
         let (direction, report) = match command {
             ModemCommand::Send(protocol, paths) => (
                 Direction::Upload(Box::new(Upload::new(protocol, &paths, cx)?)),
@@ -60,7 +61,7 @@ impl ModemTransfer {
                 Report::new(protocol, false),
             ),
         };
-        Ok(Self::new(direction, report, cx))
+        Ok(Self::new(direction, report, has_blocks, cx))
     }
 
     /// Starts the download that a ZMODEM sender has requested.
@@ -68,16 +69,16 @@ impl ModemTransfer {
     pub fn start_requested_download(policy: &DownloadPolicy, cx: &mut Cx<'_>) -> Self {
         let download = Download::new(ModemProtocol::Zmodem, None, policy.clone(), cx);
         let report = Report::new(ModemProtocol::Zmodem, false);
-        Self::new(Direction::Download(Box::new(download)), report, cx)
+        Self::new(Direction::Download(Box::new(download)), report, false, cx)
     }
 
-    fn new(direction: Direction, report: Report, cx: &mut Cx<'_>) -> Self {
+    fn new(direction: Direction, report: Report, has_blocks: bool, cx: &mut Cx<'_>) -> Self {
         let mut transfer = Self {
             direction,
             report,
             output: Vec::new(),
             discarding: None,
-            session_text: SessionText::default(),
+            session_text: SessionText::new(has_blocks),
             rest: Vec::new(),
         };
         transfer.serve(cx);
@@ -99,7 +100,11 @@ impl ModemTransfer {
                         let before = *input;
                         download.engine.receive(input, cx);
                         let len = before.len() - input.len();
-                        self.session_text.put(before.get(..len).unwrap_or_default(), cx.now);
+                        // Text before the first block may ask for the start of the transfer.
+                        if download.engine.can_resume() || self.report.progress.has_data() {
+                            let received = before.get(..len).unwrap_or_default();
+                            self.session_text.put(received, cx.now);
+                        }
                     }
                     Direction::Upload(upload) => upload.engine.receive(input, cx),
                 }
@@ -132,6 +137,11 @@ impl ModemTransfer {
             }
         };
         if let Some(canceller) = self.report.cancelled_by.filter(|_| is_over) {
+            if let (Direction::Download(download), CancelledBy::Remote) =
+                (&self.direction, canceller)
+            {
+                download.erase_stray_reply(&mut self.output);
+            }
             self.discarding = Some(Discarding::new(canceller, cx.now));
         }
     }
@@ -209,7 +219,7 @@ impl ModemTransfer {
             Direction::Upload(upload) => upload.engine.deadline(),
         };
         let stall = self.report.progress.deadline().filter(|_| !self.is_over());
-        engine.into_iter().chain(stall).chain(self.session_text.ends_at()).min()
+        engine.into_iter().chain(stall).chain(self.session_text.deadline()).min()
     }
 
     /// Processes the time that has passed.
@@ -223,12 +233,17 @@ impl ModemTransfer {
             return;
         }
         self.report.progress.timeout(cx.now);
-        if self.session_text.ends_at().is_some_and(|at| at <= cx.now)
-            && let Direction::Download(download) = &mut self.direction
-        {
-            download.on_remote_end(&mut self.report, cx);
-            self.rest = self.session_text.take();
-            return;
+        if let Direction::Download(download) = &mut self.direction {
+            match self.session_text.timeout(cx.now) {
+                TextStep::Wait => {}
+                TextStep::Probe => download.engine.request_again(cx),
+                TextStep::End => {
+                    download.on_remote_end(&mut self.report, cx);
+                    download.erase_stray_reply(&mut self.output);
+                    self.rest = self.session_text.take();
+                    return;
+                }
+            }
         }
         match &mut self.direction {
             Direction::Download(download) => download.engine.timeout(cx),
