@@ -102,6 +102,10 @@ pub const SLIRP: Peer =
     peer("slirp", "PLUMB_SLIRP", &["-v"], "Slirp v", "slirp").file(&["slirp-fullbolt"]);
 /// The PPP daemon pppd.
 pub const PPPD: Peer = peer("pppd", "PLUMB_PPPD", &["--version"], "pppd version", "ppp");
+/// The program that rotates the log files of services.
+pub const LOGROTATE: Peer =
+    peer("logrotate", "PLUMB_LOGROTATE", &["--version"], "logrotate ", "logrotate");
+
 /// The XMODEM, YMODEM and ZMODEM programs of lrzsz.
 pub const LRZSZ: Peer =
     peer("lrzsz", "PLUMB_LRZSZ", &["--version"], "sz (lrzsz)", "lrzsz").file(&["sz"]);
