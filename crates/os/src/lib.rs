@@ -82,6 +82,7 @@ pub mod route;
 #[cfg(target_os = "linux")]
 pub mod schedule;
 pub mod serial;
+mod serial_lock;
 #[cfg(target_os = "linux")]
 pub mod service_manager;
 #[cfg(target_os = "linux")]

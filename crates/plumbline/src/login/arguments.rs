@@ -303,7 +303,7 @@ saved in ~/.local/state/plumb/known_hosts, and a different one is refused later.
 the certificate is verified against certificate authorities instead.
 
 docs/tutorials/bulletin-boards.md describes logins to bulletin boards: character sets, transfers of \
-files by ZMODEM, and saved hosts.
+files by XMODEM, YMODEM and ZMODEM, and saved hosts.
 
 If the standard input is a pipe or a file, it is sent, and at its end the sending half of the \
 connection is closed; plumb then shows the output until the remote host closes the connection.";

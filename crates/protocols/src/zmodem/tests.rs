@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::modem::simulated_line::{
-    Faults, Files, ReceivingEngine, SendingEngine, Transfer, delegate_methods, file, files,
+    Faults, Files, ReceivingEngine, SendingEngine, TelnetServer, Transfer, delegate_methods, file,
+    file_of_line_ends, files,
 };
 use crate::modem::{DataRequest, FileInfo, ModemFailure, ReceiverEvent, SenderEvent};
 use alloc::vec;
@@ -48,6 +49,9 @@ impl ReceivingEngine for Receiver {
     fn skip(&mut self, cx: &mut Cx<'_>) {
         Self::skip(self, cx);
     }
+    fn receive_nul_after_cr(&mut self, cx: &mut Cx<'_>) {
+        Self::receive_nul_after_cr(self, cx);
+    }
     fn event(&mut self) -> Option<ReceiverEvent<'_>> {
         Self::event(self)
     }
@@ -74,6 +78,19 @@ fn all_files_arrive_over_a_line_with_faults() {
         let result = transfer(&files(), Faults::FREQUENT, seed).run();
         assert_eq!((result.sender_failure, result.receiver_failure), (None, None), "seed {seed}");
         assert_eq!(result.files, files(), "seed {seed}");
+    }
+}
+
+#[test]
+fn files_arrive_from_every_telnet_server_without_binary() {
+    let files = vec![file_of_line_ends(100_000), file(20_000), file_of_line_ends(1)];
+    for server in [TelnetServer::Conforming, TelnetServer::Unchanged] {
+        let mut transfer = transfer(&files, Faults::NONE, 1);
+        transfer.server = server;
+        let result = transfer.run();
+        assert_eq!((result.sender_failure, result.receiver_failure), (None, None), "{server:?}");
+        assert!(result.files == files, "{server:?}");
+        assert!(result.sent_bytes < 200_000, "{server:?}: {}", result.sent_bytes);
     }
 }
 
@@ -210,6 +227,43 @@ fn an_aborted_transfer_cancels_the_peer_with_eight_cans() {
     sender.transmit(&mut out);
     assert_eq!(out, [[0x18; 8], [8; 8]].concat());
     assert!(sender.is_over());
+}
+
+#[test]
+fn text_instead_of_the_two_letters_after_the_end_is_returned() {
+    for (after, kept) in [
+        (&b"OO"[..], &b""[..]),
+        (b"\r\r\n*** Night Owl", b"\r\r\n*** Night Owl"),
+        (b"O\r\n", b"O\r\n"),
+        (b"OOK\r\n", b"K\r\n"),
+        (b"**\x18B0800000000022d\r\x8aOO$ ", b"$ "),
+        (b"**\x18B09", b"**\x18B09"),
+        (
+            b"*********************************************",
+            b"*********************************************",
+        ),
+    ] {
+        let mut cx = OwnedCx::default();
+        let mut receiver = Receiver::new(cx.now);
+        let input = [b"**\x18B0800000000022d\r\x8a", after].concat();
+        let mut shown = Vec::new();
+        for byte in input {
+            let mut input: &[u8] = &[byte];
+            receiver.receive(&mut input, &mut cx.cx());
+            while receiver.event().is_some() {}
+            if receiver.is_over() {
+                shown.extend(receiver.take_text());
+            }
+            shown.extend_from_slice(input);
+        }
+        if !receiver.is_over() {
+            cx.now = receiver.deadline().unwrap();
+            receiver.timeout(&mut cx.cx());
+            assert_eq!(receiver.event(), Some(ReceiverEvent::Complete));
+            shown.extend(receiver.take_text());
+        }
+        assert_eq!(shown, kept, "{}", after.escape_ascii());
+    }
 }
 
 #[test]

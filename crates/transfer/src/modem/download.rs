@@ -6,7 +6,7 @@ use super::engine::ReceiverEngine;
 use super::file_name::safe_name;
 use super::modem_command::ModemProtocol;
 use super::partial_file::PartialFile;
-use super::report::{Report, failure_canceller, failure_outcome, failure_text};
+use super::report::{Report, failure_canceller, failure_outcome, failure_text, is_line_failure};
 use crate::escaped;
 use crate::recorder::local_outcome;
 use net::Cx;
@@ -82,6 +82,7 @@ impl Download {
                 Step::FileComplete => self.on_file_complete(report, cx),
                 Step::Complete => self.is_over = true,
                 Step::Failed(failure) => {
+                    report.is_line_failure = is_line_failure(failure);
                     report.cancelled_by = Some(failure_canceller(failure, false));
                     self.end(failure_text(failure), failure_outcome(failure), report, cx);
                 }

@@ -61,6 +61,19 @@ impl ReceiverEngine {
         each!(self, engine => engine.receive(input, cx));
     }
 
+    /// Processes a NUL after a CR, which may not be data.
+    pub(super) fn receive_nul_after_cr(&mut self, cx: &mut Cx<'_>) {
+        each!(self, engine => engine.receive_nul_after_cr(cx));
+    }
+
+    /// Returns and removes text of the session that was received with the end of the transfer.
+    pub(super) fn take_text(&mut self) -> Vec<u8> {
+        match self {
+            Self::Zmodem(engine) => engine.take_text(),
+            Self::Xmodem(_) | Self::Ymodem(_) => Vec::new(),
+        }
+    }
+
     pub(super) fn event(&mut self) -> Option<ReceiverEvent<'_>> {
         each!(self, engine => engine.event())
     }

@@ -39,5 +39,6 @@ mod upload;
 pub use cancel_filter::CancelFilter;
 pub use download_policy::{DOWNLOAD_LIMIT_BYTES, DownloadPolicy, parse_limit};
 pub use file_record::{FileRecord, ModemRecorder, TransferRecords};
+pub use local_paths::{PathCompletion, complete_path};
 pub use modem_command::{ModemCommand, ModemProtocol};
 pub use modem_transfer::ModemTransfer;

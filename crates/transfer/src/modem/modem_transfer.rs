@@ -114,6 +114,17 @@ impl ModemTransfer {
         }
     }
 
+    /// Processes a NUL after a CR that arrived by Telnet without BINARY, and may not be data.
+    pub fn receive_nul_after_cr(&mut self, cx: &mut Cx<'_>) {
+        if self.discarding.is_none()
+            && !self.is_over()
+            && let Direction::Download(download) = &mut self.direction
+        {
+            download.engine.receive_nul_after_cr(cx);
+            self.serve(cx);
+        }
+    }
+
     /// Processes the events of the engine, and collects its output.
     fn serve(&mut self, cx: &mut Cx<'_>) {
         if self.discarding.is_some() || self.is_over() {
@@ -141,8 +152,12 @@ impl ModemTransfer {
         self.rest = self.discarding.take().map(Discarding::into_text).unwrap_or_default();
     }
 
-    /// Returns and removes text of the session that followed the data of a cancelled transfer.
+    /// Returns and removes text of the session that was received with the end of the transfer, or
+    /// followed the data of a cancelled transfer.
     pub fn take_rest(&mut self) -> Vec<u8> {
+        if let Direction::Download(download) = &mut self.direction {
+            self.rest.append(&mut download.engine.take_text());
+        }
         std::mem::take(&mut self.rest)
     }
 
@@ -258,6 +273,12 @@ impl ModemTransfer {
     /// Returns and removes the reason why the transfer has failed, after its end.
     pub fn take_failure(&mut self) -> Option<String> {
         if self.is_over() { self.report.failure.take() } else { None }
+    }
+
+    /// Returns whether data was lost or changed between the two programs.
+    #[must_use]
+    pub const fn is_line_failure(&self) -> bool {
+        self.report.is_line_failure
     }
 
     /// Returns and removes the records of files that have ended.
