@@ -38,13 +38,7 @@ fuzz_target!(init: write_seeds(&seeds()), |input: &[u8]| {
         Some(flags) if flags & 1 != 0 => Represented::EveryOther,
         _ => Represented::Gateway,
     };
-    let segment = Segment::new(settings(represented)).with_dhcpv6(dhcpv6_server::Settings {
-        mac: GATEWAY_MAC,
-        address: GUEST,
-        dns_servers: vec![GATEWAY_LOCAL],
-        search_domains: vec!["a.example".parse().expect("a valid name")],
-        lifetime: None,
-    });
+    let segment = Segment::new(settings(represented));
     let mut host = Host { segment, pool: Pool::new(8, 2048), bench: Bench::default() };
     while let Some(verb) = script.byte() {
         host.run_step(verb, &mut script);
@@ -79,6 +73,13 @@ fn settings(represented: Represented) -> Settings {
             search_domains: vec!["a.example".parse().expect("a valid name")],
             mtu: Some(1500),
             lease_time: None,
+        }),
+        dhcpv6: Some(dhcpv6_server::Settings {
+            mac: GATEWAY_MAC,
+            address: GUEST,
+            dns_servers: vec![GATEWAY_LOCAL],
+            search_domains: vec!["a.example".parse().expect("a valid name")],
+            lifetime: None,
         }),
     }
 }

@@ -17,6 +17,7 @@ use crate::forwards::{BindAddress, Forward, ForwardId, PortRange, Transport};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::{error, fmt};
 
 /// Maximum length of a request in bytes, without the end of the line.
@@ -59,6 +60,23 @@ pub enum ControlRequest {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         guest: Option<String>,
     },
+    /// Writes the packets of a guest to a new file in the format of pcapng.
+    Capture {
+        /// Name of the guest.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        guest: Option<String>,
+        /// Absolute path of the file.
+        file: PathBuf,
+        /// Limit of the size of the file in bytes; 256 MiB if it is absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_bytes: Option<u64>,
+    },
+    /// Completes the file of the packets of a guest.
+    StopCapture {
+        /// Name of the guest.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        guest: Option<String>,
+    },
 }
 
 /// Members of a port forward in requests and replies.
@@ -96,6 +114,8 @@ pub enum ControlReply {
     Guests(Vec<ListedGuest>),
     /// The flows.
     Flows(Vec<ListedFlow>),
+    /// The file of the packets is complete.
+    Captured(CaptureSummary),
     /// The request was not carried out, for this reason.
     Error(String),
 }
@@ -123,6 +143,32 @@ pub struct ListedGuest {
     pub sent_bytes: u64,
     /// Bytes that hosts have sent to the guest.
     pub received_bytes: u64,
+    /// Connections that a host has refused or that could not reach it.
+    pub failed_connections: u64,
+    /// Connections and datagrams to destinations that the guest may not reach.
+    pub denied: u64,
+    /// ICMP errors sent to the guest.
+    pub errors: u64,
+    /// ICMP errors not sent because of the limit per second.
+    pub errors_over_rate: u64,
+    /// The fair queue of the output, if the guest is at a serial line or has a rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<ListedOutput>,
+}
+
+/// The fair queue of an output in a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct ListedOutput {
+    /// Packets sent.
+    pub packets: u64,
+    /// Bytes sent.
+    pub bytes: u64,
+    /// Packets dropped because the packets of their flow have waited too long.
+    pub dropped_for_delay: u64,
+    /// Packets dropped because the queue was full.
+    pub dropped_when_full: u64,
+    /// Packets marked with Congestion Experienced instead of dropped.
+    pub marked: u64,
 }
 
 /// A flow in a reply.
@@ -142,6 +188,20 @@ pub struct ListedFlow {
     pub received_bytes: u64,
     /// Limit of the flow at present: `guest`, `host`, `queue` or `idle`.
     pub limit: String,
+}
+
+/// A file of packets in a reply.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct CaptureSummary {
+    /// Packets in the file.
+    pub packets: u64,
+    /// Size of the file.
+    pub size_bytes: u64,
+    /// Packets that the file does not contain.
+    pub dropped: u64,
+    /// The reason why the file ended before the request, such as a full disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
 }
 
 /// Reason for which a request is not valid.
@@ -334,6 +394,10 @@ mod tests {
             "\n",
             r#"{"command":"flows","guest":"vm1"}"#,
             "\n",
+            r#"{"command":"capture","file":"/tmp/vm1.pcapng","max_bytes":1000000}"#,
+            "\n",
+            r#"{"command":"stop-capture","guest":"vm1"}"#,
+            "\n",
         );
         let expected = [
             ControlRequest::Add { guest: None, forward },
@@ -341,6 +405,12 @@ mod tests {
             ControlRequest::List { guest: None },
             ControlRequest::Guests,
             ControlRequest::Flows { guest: guest() },
+            ControlRequest::Capture {
+                guest: None,
+                file: "/tmp/vm1.pcapng".into(),
+                max_bytes: Some(1_000_000),
+            },
+            ControlRequest::StopCapture { guest: guest() },
         ];
         assert_eq!(requests(text.as_bytes()), expected.map(Ok));
     }

@@ -1,7 +1,11 @@
 //! The control socket: its clients, their requests and the replies.
 
+use crate::capture_file::{
+    CaptureFile, CaptureFormat, CaptureStatus, SIZE_DEFAULT_BYTES, SIZE_MIN_BYTES,
+};
 use crate::control::{
-    ControlLines, ControlReply, ControlRequest, ListedFlow, ListedForward, ListedGuest,
+    CaptureSummary, ControlLines, ControlReply, ControlRequest, ListedFlow, ListedForward,
+    ListedGuest, ListedOutput,
 };
 use crate::event_loop::EventLoop;
 use crate::forwards::ForwardId;
@@ -10,16 +14,16 @@ use crate::unix_socket;
 use gateway::Guest;
 use gateway::relay::tcp_flows::{Limit, Phase};
 use os::readiness::would_block_as_pending;
-use std::fs;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::task::Poll;
+use std::{fmt, fs};
 
 /// Maximum number of clients that are connected at once.
-const CLIENTS_MAX: usize = 16;
+pub(crate) const CLIENTS_MAX: usize = 16;
 /// Maximum number of bytes that are read from a client in a turn.
 const READ_LEN: usize = 4096;
 
@@ -172,8 +176,49 @@ fn execute(
             let guest = event_loop.guest(guest);
             ControlReply::Flows(guest.map(listed_flows).unwrap_or_default())
         }),
+        ControlRequest::Capture { guest, file, max_bytes } => number_of(guest.as_deref(), guests)
+            .and_then(|guest| {
+                let limit_bytes = max_bytes.unwrap_or(SIZE_DEFAULT_BYTES);
+                start_capture(event_loop, guest, file, limit_bytes)
+            }),
+        ControlRequest::StopCapture { guest } => {
+            number_of(guest.as_deref(), guests).and_then(|guest| {
+                let status = event_loop.stop_capture(guest);
+                let status = status.ok_or("no packets are being captured")?;
+                let CaptureStatus { packets, size_bytes, dropped, failure } = status;
+                let summary = CaptureSummary { packets, size_bytes, dropped, failure };
+                Ok(ControlReply::Captured(summary))
+            })
+        }
     };
     result.unwrap_or_else(ControlReply::Error)
+}
+
+fn start_capture(
+    event_loop: &mut EventLoop,
+    guest: usize,
+    path: &Path,
+    limit_bytes: u64,
+) -> Result<ControlReply, String> {
+    // The current directory of the gateway is unknown to the client.
+    if !path.is_absolute() {
+        return Err("the path of the file must be absolute".to_owned());
+    }
+    if limit_bytes < SIZE_MIN_BYTES {
+        return Err(format!("max_bytes must be at least {SIZE_MIN_BYTES}"));
+    }
+    let failed = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
+    let file = CaptureFile::create(path, false).map_err(|error| failed(&error))?;
+    let started = event_loop.start_capture(guest, (file, CaptureFormat::PcapNg), limit_bytes);
+    started.map(|()| ControlReply::DONE).map_err(|error| {
+        // The file was created by this request.
+        _ = fs::remove_file(path);
+        match error.kind() {
+            io::ErrorKind::AlreadyExists => "packets are being captured already".to_owned(),
+            io::ErrorKind::Unsupported => "the guest's device has no packets".to_owned(),
+            _ => failed(&error),
+        }
+    })
 }
 
 /// Returns the number of the guest that a request names. A request without a name means the only
@@ -199,6 +244,17 @@ fn listed_guest(named: &NamedGuest, guest: &Guest) -> ListedGuest {
         flows: (guest.tcp().len() + guest.udp().len()) as u64,
         sent_bytes: tcp.bytes_to_host + udp.bytes_to_host,
         received_bytes: tcp.bytes_to_guest + udp.bytes_to_guest,
+        failed_connections: tcp.failed,
+        denied: tcp.denied + udp.denied + guest.echo().counters().denied,
+        errors: guest.error_counters().sent,
+        errors_over_rate: guest.error_counters().over_rate,
+        output: guest.output_counters().map(|counters| ListedOutput {
+            packets: counters.packets_out,
+            bytes: counters.bytes_out,
+            dropped_for_delay: counters.dropped_for_delay,
+            dropped_when_full: counters.dropped_when_full,
+            marked: counters.marked,
+        }),
     }
 }
 

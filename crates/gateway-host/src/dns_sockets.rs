@@ -12,7 +12,6 @@ use rustix::event::epoll::EventFlags;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::task;
-use std::time::SystemTime;
 
 /// Time between two looks at the file with the resolvers.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -22,10 +21,17 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) struct DnsSockets {
     sockets: Vec<Option<(QueryId, DatagramSocket)>>,
     checked_at: Option<Instant>,
-    changed_at: Option<SystemTime>,
+    version: Option<resolv_conf::Version>,
+    follows_file: bool,
 }
 
 impl DnsSockets {
+    /// Creates the sockets of a guest. `follows_file` means that the resolvers are always those of
+    /// /etc/resolv.conf.
+    pub(crate) fn new(follows_file: bool) -> Self {
+        Self { follows_file, ..Self::default() }
+    }
+
     /// Carries out an action of the forwarder.
     pub(crate) fn execute(
         &mut self,
@@ -37,7 +43,6 @@ impl DnsSockets {
     ) {
         match event {
             Event::Ask { query, server, payload } => {
-                self.check_resolvers(guest, cx);
                 let outbound = if server.is_ipv4() { outbound4 } else { outbound6 };
                 if self.ask((number, query), server, &payload, (outbound, poll)).is_err() {
                     guest.change_dns(|dns, cx| dns.unreachable(query, cx), cx);
@@ -53,14 +58,17 @@ impl DnsSockets {
         }
     }
 
-    /// Reads the resolvers again if their file has changed.
-    fn check_resolvers(&mut self, guest: &mut Guest, cx: &mut Cx<'_>) {
-        if self.checked_at.is_some_and(|at| cx.now - at < CHECK_INTERVAL) {
+    /// Reads the resolvers again if their file has changed. The driver calls this before it runs the
+    /// guest: a forwarder without resolvers asks for nothing, and would never learn of the first one.
+    pub(crate) fn check_resolvers(&mut self, guest: &mut Guest, cx: &mut Cx<'_>) {
+        let is_recent = self.checked_at.is_some_and(|at| cx.now - at < CHECK_INTERVAL);
+        if !self.follows_file || is_recent {
             return;
         }
-        let is_first = self.checked_at.replace(cx.now).is_none();
-        let changed_at = resolv_conf::changed_at();
-        if std::mem::replace(&mut self.changed_at, changed_at) != changed_at && !is_first {
+        self.checked_at = Some(cx.now);
+        let version = resolv_conf::version();
+        // The first check reads the file too, which may have changed since the guest was created.
+        if std::mem::replace(&mut self.version, version) != version {
             guest.change_dns(|dns, cx| dns.set_resolvers(resolv_conf::read(), cx), cx);
         }
     }

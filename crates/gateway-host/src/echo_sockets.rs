@@ -1,13 +1,16 @@
 //! The host's ping sockets of echo flows.
 
 use crate::poll::{Poll, Slot, Source};
+use crate::socket_errors::{take_reports, unreachable};
 use gateway::Guest;
 use gateway::relay::Key;
+use gateway::relay::host_errors::FlowError;
 use net::Cx;
+use net::internet::icmp::ErrorKind;
 use os::outbound::Outbound;
 use os::ping_socket::PingSocket;
 use rustix::event::epoll::EventFlags;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::task;
 
 /// Length of the longest reply that is passed to a guest, in bytes.
@@ -24,13 +27,15 @@ pub(crate) struct EchoSockets {
 }
 
 impl EchoSockets {
-    /// Sends a request from the socket of a flow.
+    /// Sends a request from the socket of a flow. A failure is reported to the guest.
     pub(crate) fn send(
         &mut self,
+        guest: &mut Guest,
         (number, flow): (usize, Key),
         destination: IpAddr,
         (message, hop_limit): (&[u8], u8),
         (outbound, poll): (&Outbound, &Poll),
+        cx: &mut Cx<'_>,
     ) {
         if self.sockets.len() <= flow.index() {
             self.sockets.resize_with(flow.index() + 1, || None);
@@ -43,12 +48,24 @@ impl EchoSockets {
                 .filter(|socket| poll.add(socket, source, EventFlags::IN).is_ok())
                 .map(|socket| (flow, socket));
         }
-        let sent = slot.as_ref().is_some_and(|(_, socket)| {
+        let sent = slot.as_ref().map(|(_, socket)| {
             // Without the guest's hop limit, the request still reaches its destination.
             _ = socket.set_hop_limit(hop_limit.max(1));
-            matches!(socket.send(message, destination), task::Poll::Ready(Ok(())))
+            socket.send(message, destination)
         });
-        self.dropped += u64::from(!sent);
+        match sent {
+            Some(task::Poll::Ready(Ok(()))) => return,
+            Some(task::Poll::Ready(Err(error))) => {
+                if let Some(reason) = unreachable(&error) {
+                    let to = SocketAddr::new(destination, 0);
+                    let kind = ErrorKind::Unreachable(reason);
+                    let error = FlowError { to, kind, reporter: None, payload: message };
+                    guest.echo_failed(flow, &error, cx);
+                }
+            }
+            Some(task::Poll::Pending) | None => {}
+        }
+        self.dropped += 1;
     }
 
     /// Passes the replies that a socket has received to the guest.
@@ -58,8 +75,8 @@ impl EchoSockets {
             return;
         }
         let mut reply = vec![0; REPLY_MAX_BYTES];
-        // A pending error would wake the loop again and again.
-        while socket.error_report(&mut []).is_some() {}
+        let next = |quoted: &mut [u8]| socket.error_report(quoted);
+        take_reports(next, |error| guest.echo_failed(*flow, error, cx));
         for _ in 0..BATCH {
             let task::Poll::Ready(Ok((len, from))) = socket.receive(&mut reply) else { return };
             guest.echo_to_guest(*flow, from, reply.get(..len).unwrap_or_default(), cx);

@@ -3,16 +3,21 @@
 //! # A turn
 //!
 //! 1. Wait for a device, a socket or a timer.
-//! 2. Read at most [`BATCH`] packets from each ready device, and record the readiness of sockets.
-//! 3. Run the guests whose state has changed, and copy data between their flows and sockets. A flow
-//!    that could copy more continues in the next turn.
-//! 4. Write the output of the guests to their devices.
+//! 2. Record the readiness of devices and sockets.
+//! 3. Run the guests that have an event, a timer that is due, or work left from the last turn: read a
+//!    bounded number of packets from their devices, copy data between their flows and sockets, and
+//!    write their output to their devices. A flow that could copy more continues in the next turn.
+//!    Other guests cost nothing.
+//! 4. Write the packets that the rate shared by all guests permits, in rounds of the guests.
+//!
+//! A guest whose device fails is removed with its flows, and reported by [`Turn::Lost`].
 
+use crate::capture_file::{CaptureFile, CaptureFormat, CaptureLink, CaptureStatus};
 use crate::forwards::{Forward, ForwardId, ForwardTable};
 use crate::guest_device::GuestDevice;
 use crate::poll::{Poll, Source};
 use crate::port::{AddForwardError, GuestSettings, Port};
-use gateway::Guest;
+use gateway::{Guest, SharedRate};
 use net::meter::{Clock, Meter};
 use net::rng::Rng;
 use net::time::Duration;
@@ -20,7 +25,10 @@ use net::{Cx, Instant};
 use os::clock::Monotonic;
 use os::datagram::Inbox;
 use rustix::event::epoll::EventFlags;
+use std::collections::{BTreeSet, VecDeque};
+use std::fs::File;
 use std::io;
+use std::net::TcpStream;
 use std::os::fd::AsFd;
 
 /// Size of the buffer between a socket and a flow, in bytes.
@@ -35,7 +43,16 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct EventLoop {
     poll: Poll,
-    ports: Vec<Port>,
+    /// The guests by their number; `None` for a guest that is gone.
+    ports: Vec<Option<Box<Port>>>,
+    /// The guests to run in this turn.
+    active: Vec<usize>,
+    /// The guests by their deadlines.
+    deadlines: BTreeSet<(Instant, usize)>,
+    /// The rate of the packets to all guests, if it is limited.
+    shared_rate: Option<SharedRate>,
+    /// The guests whose devices have failed, and are not reported yet.
+    lost: VecDeque<(usize, io::Error)>,
     clock: Monotonic,
     rng: Rng,
     meter: Meter,
@@ -68,6 +85,10 @@ impl EventLoop {
         Ok(Self {
             poll: Poll::new()?,
             ports: Vec::new(),
+            active: Vec::new(),
+            deadlines: BTreeSet::new(),
+            shared_rate: None,
+            lost: VecDeque::new(),
             clock: Monotonic::start(),
             rng: Rng::from_seed(os::entropy::seed()?),
             meter: Meter::new(Clock::None),
@@ -86,8 +107,35 @@ impl EventLoop {
         let number = self.ports.len();
         device.register(number, &self.poll)?;
         let mut cx = Cx { now: self.clock.now(), rng: &mut self.rng, meter: &mut self.meter };
-        self.ports.push(Port::new(number, settings, device, &mut cx));
+        let total_bps = self.shared_rate.as_ref().map(SharedRate::bits_per_s);
+        let port = Port::new(number, settings, device, total_bps, &mut cx);
+        self.ports.push(Some(Box::new(port)));
+        self.activate(number);
         Ok(number)
+    }
+
+    /// Limits the packets to all guests that are added later to `bits_per_s`, except those at serial
+    /// lines. The guests share this rate equally.
+    pub fn limit_total_rate(&mut self, bits_per_s: u64) {
+        self.shared_rate = Some(SharedRate::new(bits_per_s));
+    }
+
+    /// Removes a guest. Its connections are reset, and its sockets are closed.
+    pub fn remove_guest(&mut self, number: usize) {
+        let Some(mut port) = self.ports.get_mut(number).and_then(Option::take) else { return };
+        port.reset_flows();
+        if let Some(planned) = port.planned {
+            self.deadlines.remove(&(planned, number));
+        }
+        if let Some(shared_rate) = &mut self.shared_rate {
+            shared_rate.remove(number);
+        }
+    }
+
+    /// Returns whether a guest remains.
+    #[must_use]
+    pub fn has_guests(&self) -> bool {
+        self.ports.iter().any(Option::is_some)
     }
 
     /// Reports the readiness of a descriptor of the program by [`Turn::Ready`] with `number`.
@@ -105,15 +153,32 @@ impl EventLoop {
         self.clock.now()
     }
 
+    fn port(&self, number: usize) -> Option<&Port> {
+        self.ports.get(number)?.as_deref()
+    }
+
+    fn port_mut(&mut self, number: usize) -> Option<&mut Port> {
+        self.ports.get_mut(number)?.as_deref_mut()
+    }
+
+    /// Adds a guest to those that run in this turn.
+    fn activate(&mut self, number: usize) {
+        if let Some(port) = self.port_mut(number)
+            && !std::mem::replace(&mut port.is_active, true)
+        {
+            self.active.push(number);
+        }
+    }
+
     /// Returns a guest.
     #[must_use]
     pub fn guest(&self, number: usize) -> Option<&Guest> {
-        self.ports.get(number).map(|port| &port.guest)
+        self.port(number).map(|port| &port.guest)
     }
 
     /// Returns the port forwards of a guest.
     pub fn forwards(&self, guest: usize) -> impl Iterator<Item = (ForwardId, &Forward)> {
-        self.ports.get(guest).into_iter().flat_map(|port| port.forwards.iter())
+        self.port(guest).into_iter().flat_map(|port| port.forwards.iter())
     }
 
     /// Adds a port forward to a guest.
@@ -126,25 +191,26 @@ impl EventLoop {
         guest: usize,
         forward: Forward,
     ) -> Result<ForwardId, AddForwardError> {
-        let port = self.ports.get_mut(guest).ok_or(AddForwardError::NoGuest)?;
+        let port = self.ports.get_mut(guest).and_then(Option::as_mut);
+        let port = port.ok_or(AddForwardError::NoGuest)?;
         port.add_forward(forward, &self.poll)
     }
 
     /// Removes a port forward of a guest. Its open connections remain. Returns whether it existed.
     pub fn remove_forward(&mut self, guest: usize, id: ForwardId) -> bool {
-        self.ports.get_mut(guest).is_some_and(|port| port.remove_forward(id))
+        self.port_mut(guest).is_some_and(|port| port.remove_forward(id))
     }
 
     /// Takes the table of port forwards of a guest, so that a caller changes it together with the
     /// sockets by [`Self::open_forward`] and [`Self::close_forward`], and returns it by
     /// [`Self::put_forwards`].
     pub fn take_forwards(&mut self, guest: usize) -> Option<ForwardTable> {
-        self.ports.get_mut(guest).map(|port| std::mem::take(&mut port.forwards))
+        self.port_mut(guest).map(|port| std::mem::take(&mut port.forwards))
     }
 
     /// Returns a table of [`Self::take_forwards`].
     pub fn put_forwards(&mut self, guest: usize, forwards: ForwardTable) {
-        if let Some(port) = self.ports.get_mut(guest) {
+        if let Some(port) = self.port_mut(guest) {
             port.forwards = forwards;
         }
     }
@@ -160,15 +226,58 @@ impl EventLoop {
         id: ForwardId,
         forward: &Forward,
     ) -> io::Result<()> {
-        let port = self.ports.get_mut(guest).ok_or(io::ErrorKind::NotFound)?;
+        let port = self.ports.get_mut(guest).and_then(Option::as_mut);
+        let port = port.ok_or(io::ErrorKind::NotFound)?;
         port.open_forward((id, forward), &self.poll)
     }
 
     /// Closes the sockets of a port forward. Its open connections remain.
     pub fn close_forward(&mut self, guest: usize, id: ForwardId) {
-        if let Some(port) = self.ports.get_mut(guest) {
+        if let Some(port) = self.port_mut(guest) {
             port.close_forward(id);
         }
+    }
+
+    /// Leaves TCP connections from loopback addresses of the host to forwarded ports to the program.
+    pub(crate) fn divert_loopback(&mut self, guest: usize) {
+        if let Some(port) = self.port_mut(guest) {
+            port.forward_sockets.is_diverting = true;
+        }
+    }
+
+    /// Returns the connections that are left to the program, each with the port of the guest.
+    pub(crate) fn take_diverted(&mut self, guest: usize) -> Vec<(TcpStream, u16)> {
+        let port = self.port_mut(guest);
+        port.map(|port| port.forward_sockets.take_diverted()).unwrap_or_default()
+    }
+
+    /// Starts to write the packets of a guest to `file`.
+    ///
+    /// # Errors
+    ///
+    /// Returns `Unsupported` for a guest without packets, `AlreadyExists` while the packets are
+    /// being written to another file, and the error of the write of the header.
+    pub(crate) fn start_capture(
+        &mut self,
+        guest: usize,
+        (file, format): (File, CaptureFormat),
+        limit_bytes: u64,
+    ) -> io::Result<()> {
+        let port = self.ports.get_mut(guest).and_then(Option::as_mut);
+        let port = port.ok_or(io::ErrorKind::NotFound)?;
+        if port.capture.as_ref().is_some_and(|capture| !capture.has_ended()) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let has_frames = port.guest.segment().is_some();
+        let link = if has_frames { CaptureLink::Ethernet } else { CaptureLink::Datagrams };
+        let file = CaptureFile::begin(file, format, link, limit_bytes, self.clock.now())?;
+        if port.start_capture(file) { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
+    }
+
+    /// Completes the file of the packets of a guest, if there is one.
+    pub(crate) fn stop_capture(&mut self, guest: usize) -> Option<CaptureStatus> {
+        let now = self.clock.now();
+        self.port_mut(guest)?.stop_capture(now)
     }
 
     /// Waits for input and processes it, at most until `until`.
@@ -177,12 +286,32 @@ impl EventLoop {
     ///
     /// Returns the error of `epoll_wait(2)`.
     pub fn turn(&mut self, until: Option<Instant>) -> io::Result<Turn> {
+        if let Some((number, error)) = self.lost.pop_front() {
+            return Ok(Turn::Lost(number, error));
+        }
         let waited = self.wait(until)?;
         let now = self.clock.now();
-        let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
         if self.accept_again_at.take_if(|at| *at <= now).is_some() {
-            self.ports.iter().for_each(|port| port.accept_connections(true, &self.poll));
+            let ports = self.ports.iter().flatten();
+            ports.for_each(|port| port.accept_connections(true, &self.poll));
         }
+        let outcome = self.process_events(now);
+        while let Some(&(at, number)) = self.deadlines.first()
+            && at <= now
+        {
+            self.deadlines.pop_first();
+            if let Some(port) = self.port_mut(number) {
+                port.planned = None;
+            }
+            self.activate(number);
+        }
+        self.run_active(waited, now);
+        self.transmit_shared(now);
+        Ok(outcome)
+    }
+
+    /// Passes the events of the last wait to the guests, and activates these.
+    fn process_events(&mut self, now: Instant) -> Turn {
         let mut outcome = Turn::Continue;
         let mut number = 0;
         while let Some((source, flags)) = self.poll.event(number) {
@@ -200,31 +329,89 @@ impl EventLoop {
                 | Source::Dns(guest, _)
                 | Source::Forward(guest, _) => guest,
             };
-            let Some(port) = self.ports.get_mut(guest) else { continue };
+            self.activate(guest);
+            let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
+            let port = self.ports.get_mut(guest).and_then(Option::as_mut);
+            let Some(port) = port else { continue };
             let shared = (&mut self.inbox, &self.poll);
             if port.process(source, flags, shared, &mut cx).is_err() {
                 self.accept_again_at = Some(now + ACCEPT_PAUSE);
                 port.accept_connections(false, &self.poll);
             }
         }
-        for (number, port) in self.ports.iter_mut().enumerate() {
-            if let Err(error) = port.run(waited, &self.poll, &mut self.buffer, &mut cx) {
-                outcome = Turn::Lost(number, error);
+        outcome
+    }
+
+    /// Runs the active guests once, and plans their next run.
+    fn run_active(&mut self, waited: bool, now: Instant) {
+        for number in std::mem::take(&mut self.active) {
+            let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
+            let Some(port) = self.ports.get_mut(number).and_then(Option::as_mut) else { continue };
+            port.is_active = false;
+            let result = port.run(waited, &self.poll, &mut self.buffer, &mut cx);
+            let has_more = port.has_more();
+            if let Some(rate) = &mut self.shared_rate
+                && port.waits_for_share(now)
+            {
+                rate.add(number);
+            }
+            match result {
+                Ok(()) => self.plan(number),
+                Err(error) => self.lose(number, error),
+            }
+            if has_more {
+                self.activate(number);
             }
         }
-        Ok(outcome)
+    }
+
+    /// Writes packets of the guests in rounds, as far as the shared rate permits.
+    fn transmit_shared(&mut self, now: Instant) {
+        while let Some(number) = self.shared_rate.as_mut().and_then(|rate| rate.next(now)) {
+            let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
+            let port = self.ports.get_mut(number).and_then(Option::as_mut);
+            let sent = port.map_or(Ok(None), |port| port.write_one(&self.poll, &mut cx));
+            let Some(rate) = &mut self.shared_rate else { return };
+            match sent {
+                Ok(Some(len)) => rate.has_sent(number, len, now),
+                Ok(None) => rate.is_empty(number),
+                Err(error) => self.lose(number, error),
+            }
+            self.plan(number);
+        }
+    }
+
+    /// Removes a guest whose device has failed.
+    fn lose(&mut self, number: usize, error: io::Error) {
+        self.remove_guest(number);
+        self.lost.push_back((number, error));
+    }
+
+    /// Sets the time at which a guest runs again without an event.
+    fn plan(&mut self, number: usize) {
+        let Some(port) = self.ports.get_mut(number).and_then(Option::as_mut) else { return };
+        let deadline = port.deadline();
+        let planned = std::mem::replace(&mut port.planned, deadline);
+        if planned == deadline {
+            return;
+        }
+        if let Some(planned) = planned {
+            self.deadlines.remove(&(planned, number));
+        }
+        self.deadlines.extend(deadline.map(|deadline| (deadline, number)));
     }
 
     /// Waits for an event. Returns whether the loop had to sleep.
     fn wait(&mut self, until: Option<Instant>) -> io::Result<bool> {
         let now = self.clock.now();
-        if self.ports.iter().any(Port::has_more) {
+        if !self.active.is_empty() {
             self.poll.wait(now, Some(now))?;
             return Ok(false);
         }
-        let deadlines = self.ports.iter().filter_map(Port::deadline);
-        let deadlines = deadlines.chain(until).chain(self.accept_again_at);
-        self.poll.wait(now, deadlines.min())?;
+        let guests = self.deadlines.first().map(|(at, _)| *at);
+        let shared = self.shared_rate.as_ref().and_then(SharedRate::deadline);
+        let deadlines = [guests, shared, until, self.accept_again_at];
+        self.poll.wait(now, deadlines.into_iter().flatten().min())?;
         Ok(true)
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::forwards::{Forward, ForwardId, Transport};
 use crate::poll::{Poll, Source};
+use crate::socket_errors::take_reports;
 use crate::tcp_sockets::TcpSockets;
 use gateway::Guest;
 use net::Cx;
@@ -9,7 +10,7 @@ use os::datagram::{DatagramSocket, Inbox};
 use os::tcp_socket::{self, ListenOptions};
 use rustix::event::epoll::EventFlags;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::task;
 
 /// Maximum number of connections that are accepted from a listener in a turn.
@@ -32,6 +33,12 @@ pub struct GuestAddresses {
 #[derive(Debug, Default)]
 pub(crate) struct ForwardSockets {
     sockets: Vec<Option<ForwardSocket>>,
+    /// No index below this one is free.
+    first_free: usize,
+    /// Whether TCP connections from a loopback address are left to the program.
+    pub(crate) is_diverting: bool,
+    /// These connections, each with the port of the guest.
+    diverted: Vec<(TcpStream, u16)>,
 }
 
 #[derive(Debug)]
@@ -94,18 +101,22 @@ impl ForwardSockets {
     }
 
     fn free_index(&mut self) -> usize {
-        let free = self.sockets.iter().position(Option::is_none);
-        free.unwrap_or_else(|| {
+        let above = self.sockets.get(self.first_free..).unwrap_or_default();
+        let free = above.iter().position(Option::is_none);
+        let index = free.map_or(self.sockets.len(), |offset| self.first_free + offset);
+        if free.is_none() {
             self.sockets.push(None);
-            self.sockets.len() - 1
-        })
+        }
+        self.first_free = index;
+        index
     }
 
     /// Closes the sockets of a forward.
     pub(crate) fn close(&mut self, id: ForwardId) {
-        for slot in &mut self.sockets {
+        for (index, slot) in self.sockets.iter_mut().enumerate() {
             if slot.as_ref().is_some_and(|socket| socket.forward == id) {
                 *slot = None;
+                self.first_free = self.first_free.min(index);
             }
         }
     }
@@ -113,7 +124,7 @@ impl ForwardSockets {
     /// Passes what a socket has received to the guest. Returns an error if connections could not be
     /// accepted, for example because no descriptor is free.
     pub(crate) fn receive(
-        &self,
+        &mut self,
         (number, index): (usize, usize),
         (guest, tcp): (&mut Guest, &mut TcpSockets),
         addresses: &GuestAddresses,
@@ -128,22 +139,27 @@ impl ForwardSockets {
                         return Ok(());
                     };
                     let (stream, from) = accepted?;
+                    if self.is_diverting && from.ip().to_canonical().is_loopback() {
+                        self.diverted.push((stream, forward.guest_port));
+                        continue;
+                    }
                     let Some((source, to)) = addresses.ends(from, forward) else { continue };
                     // The socket of a connection that the guest cannot accept is closed.
                     let Ok(flow) = guest.accept(source, to, cx) else { continue };
-                    if tcp.insert(number, flow, stream, true, poll).is_err() {
+                    if tcp.insert_accepted(guest, (number, flow), stream, poll).is_err() {
                         guest.host_reset(flow, cx);
                     }
                 }
             }
             HostSocket::Udp(socket) => {
-                while socket.datagram_error().is_some() {}
-                let task::Poll::Ready(Ok(_)) = socket.receive(inbox) else { return Ok(()) };
                 let key = u32::try_from(index).unwrap_or(u32::MAX);
+                let next = |quoted: &mut [u8]| socket.error_report(quoted);
+                take_reports(next, |error| guest.forwarded_datagram_failed(key, error, cx));
+                let task::Poll::Ready(Ok(_)) = socket.receive(inbox) else { return Ok(()) };
                 for (from, data, size) in inbox.groups() {
                     let Some((source, to)) = addresses.ends(from, forward) else { continue };
                     let ends = (from, source);
-                    let flow = guest.udp_mut().forwarded(key, ends, to, cx.now);
+                    let flow = guest.udp_mut().forwarded(key, ends, to, cx);
                     let size = u16::try_from(size).unwrap_or(u16::MAX);
                     if let Some(flow) = flow {
                         guest.datagrams_to_guest(flow, from, (data, size), cx);
@@ -152,6 +168,11 @@ impl ForwardSockets {
             }
         }
         Ok(())
+    }
+
+    /// Returns the connections that are left to the program.
+    pub(crate) fn take_diverted(&mut self) -> Vec<(TcpStream, u16)> {
+        std::mem::take(&mut self.diverted)
     }
 
     /// Sets whether connections are accepted. Otherwise they wait in the kernel.

@@ -6,9 +6,10 @@ use crate::forwards::Forward;
 use crate::guest_device::{GuestDevice, Line, Machine};
 use crate::guest_network::{GuestNetwork, Network4, Network6};
 use crate::guest_target::{GuestTarget, TargetKind};
+use crate::metrics_endpoint::{self, MetricsEndpoint};
 use crate::port::GuestSettings;
 use crate::program_error::ProgramError;
-use crate::unix_socket;
+use crate::{guest_metrics, unix_socket};
 use gateway::policy::Rule;
 use gateway::segment::Represented;
 use ipnet::IpNet;
@@ -22,7 +23,7 @@ use os::tun::{Kind, Options};
 use os::tun_in_namespace::{self, TunSetup};
 use rustix::thread::CapabilitySet;
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -56,6 +57,15 @@ pub struct ProgramSettings {
     pub is_configuring: bool,
     /// The path of the control socket.
     pub control: Option<PathBuf>,
+    /// Maximum rate of the packets to each guest in bits per second, except those at serial lines and
+    /// those with a rate of their own.
+    pub rate_bps: Option<u64>,
+    /// Maximum rate of the packets to all guests together, except those at serial lines.
+    pub total_rate_bps: Option<u64>,
+    /// The address of the metrics.
+    pub metrics: Option<SocketAddr>,
+    /// Host names that the endpoint of the metrics accepts in addition to those of this machine.
+    pub metrics_hosts: Vec<String>,
 }
 
 /// A gateway that is ready to run.
@@ -66,6 +76,7 @@ pub struct Program {
     /// The watches of guests, by the number of the guest.
     watches: Vec<Option<NamespaceWatch>>,
     control: Option<ControlSocket>,
+    metrics: Option<MetricsEndpoint>,
     /// Files to remove at the end.
     files: Vec<PathBuf>,
 }
@@ -86,12 +97,16 @@ impl Program {
     ///
     /// See [`ProgramError`].
     pub fn start(settings: ProgramSettings) -> Result<Self, ProgramError> {
-        let event_loop = EventLoop::new().map_err(ProgramError::System)?;
+        let mut event_loop = EventLoop::new().map_err(ProgramError::System)?;
+        if let Some(rate) = settings.total_rate_bps {
+            event_loop.limit_total_rate(rate);
+        }
         let mut program = Self {
             event_loop,
             guests: Vec::new(),
             watches: Vec::new(),
             control: None,
+            metrics: None,
             files: Vec::new(),
         };
         let mut addresses = BTreeSet::new();
@@ -106,8 +121,14 @@ impl Program {
         for forward in settings.forwards {
             program.event_loop.add_forward(0, forward).map_err(ProgramError::Forward)?;
         }
+        let first_number = program.guests.len();
+        if let Some(address) = settings.metrics {
+            let hosts = &settings.metrics_hosts;
+            let endpoint = MetricsEndpoint::bind(address, hosts, &program.event_loop, first_number);
+            program.metrics = Some(endpoint?);
+        }
+        let first_number = first_number + metrics_endpoint::NUMBERS;
         if let Some(path) = settings.control {
-            let first_number = program.guests.len();
             program.control = Some(ControlSocket::bind(path, &program.event_loop, first_number)?);
         }
         os::privileges::drop_capabilities(CapabilitySet::NET_BIND_SERVICE)
@@ -184,40 +205,68 @@ impl Program {
         self.guests.iter().map(|guest| (guest.name.as_str(), guest.addresses.as_slice()))
     }
 
-    /// Runs until a guest has ended, and returns which.
+    /// Returns whether a guest remains.
+    #[must_use]
+    pub fn has_guests(&self) -> bool {
+        self.event_loop.has_guests()
+    }
+
+    /// Runs until a guest has ended, and returns which. Its flows have ended, and the other guests
+    /// can run on.
     ///
     /// # Errors
     ///
     /// Returns [`ProgramError::System`].
     pub fn run(&mut self) -> Result<GuestEnd, ProgramError> {
-        let name_of = |guests: &[NamedGuest], number: usize| {
-            guests.get(number).map(|guest| guest.name.clone()).unwrap_or_default()
-        };
         loop {
-            match self.event_loop.turn(None).map_err(ProgramError::System)? {
+            let until = self.metrics.as_ref().and_then(MetricsEndpoint::deadline);
+            let turn = self.event_loop.turn(until).map_err(ProgramError::System)?;
+            if let Some(metrics) = &mut self.metrics {
+                metrics.timeout(self.event_loop.now());
+            }
+            match turn {
                 Turn::Continue => {}
-                Turn::Ready(number) => match self.watches.get(number) {
-                    Some(watch) => {
-                        let is_gone = watch.as_ref().map(NamespaceWatch::is_gone).transpose();
-                        if is_gone.map_err(ProgramError::System)? == Some(true) {
-                            return Ok(GuestEnd::Gone(name_of(&self.guests, number)));
-                        }
+                Turn::Ready(number) if number < self.watches.len() => {
+                    if self.is_gone(number).map_err(ProgramError::System)? {
+                        self.event_loop.remove_guest(number);
+                        return Ok(GuestEnd::Gone(self.remove(number)));
                     }
-                    None => {
-                        if let Some(control) = &mut self.control {
-                            control.serve(number, &mut self.event_loop, &self.guests);
-                        }
-                    }
-                },
+                }
+                Turn::Ready(number) => self.serve(number),
                 Turn::Lost(number, error) => {
-                    let watch = self.watches.get(number).and_then(Option::as_ref);
-                    let name = name_of(&self.guests, number);
-                    if watch.is_some_and(|watch| watch.is_gone().unwrap_or(false)) {
+                    let is_gone = self.is_gone(number).unwrap_or(false);
+                    let name = self.remove(number);
+                    if is_gone {
                         return Ok(GuestEnd::Gone(name));
                     }
                     return Ok(GuestEnd::Lost(name, error));
                 }
             }
+        }
+    }
+
+    fn is_gone(&self, number: usize) -> io::Result<bool> {
+        let watch = self.watches.get(number).and_then(Option::as_ref);
+        Ok(watch.map(NamespaceWatch::is_gone).transpose()? == Some(true))
+    }
+
+    /// Forgets the watch of a guest that has ended, and returns the name of the guest.
+    fn remove(&mut self, number: usize) -> String {
+        if let Some(watch) = self.watches.get_mut(number) {
+            *watch = None;
+        }
+        self.guests.get(number).map(|guest| guest.name.clone()).unwrap_or_default()
+    }
+
+    /// Serves a descriptor of the metrics or of the control socket.
+    fn serve(&mut self, number: usize) {
+        if number < self.guests.len() + metrics_endpoint::NUMBERS {
+            if let Some(metrics) = &mut self.metrics {
+                let text = || guest_metrics::exposition(&self.event_loop, &self.guests);
+                metrics.serve(number, &self.event_loop, &text);
+            }
+        } else if let Some(control) = &mut self.control {
+            control.serve(number, &mut self.event_loop, &self.guests);
         }
     }
 }
@@ -288,5 +337,6 @@ fn network_of(settings: &ProgramSettings, target: &GuestTarget, number: usize) -
         rules: settings.rules.clone(),
         outbound4: Outbound::default(),
         outbound6: Outbound::default(),
+        rate_bps: target.rate_limit_bps.or(settings.rate_bps),
     }
 }

@@ -14,15 +14,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Number of packet buffers of a guest with a device of datagrams or frames. A buffer takes memory
 /// while it is in use.
-const PACKETS: usize = 128;
+pub(crate) const PACKETS: usize = 128;
 /// Number of packet buffers of a guest at a serial line.
-const LINE_PACKETS: usize = 32;
+const LINE_PACKETS: usize = 128;
 /// Length of the prefix of an IPv6 network, in bits.
 const PREFIX6_BITS: u8 = 64;
 /// The link-local address of the gateway.
-const LINK_LOCAL: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 2);
+pub(crate) const LINK_LOCAL: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 2);
 /// The link-local network.
-const LINK_LOCAL_NETWORK: (IpAddr, u8) =
+pub(crate) const LINK_LOCAL_NETWORK: (IpAddr, u8) =
     (IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0)), 10);
 
 /// The IPv4 network of a guest.
@@ -72,6 +72,8 @@ pub struct GuestNetwork {
     pub outbound4: Outbound,
     /// The source of IPv6 sockets to hosts.
     pub outbound6: Outbound,
+    /// Maximum rate of the packets to the guest in bits per second.
+    pub rate_bps: Option<u64>,
 }
 
 impl GuestNetwork {
@@ -115,6 +117,7 @@ impl GuestNetwork {
                 mtu: Some(self.mtu_bytes),
                 lease_time: None,
             }),
+            dhcpv6: None,
         };
         self.settings(Medium::Frames(self.mtu_bytes, Box::new(segment)), PACKETS)
     }
@@ -130,6 +133,7 @@ impl GuestNetwork {
         let policy = Policy::new(policy::Settings {
             gateways: gateways.clone(),
             permits_host_loopback: self.permits_host_loopback,
+            mappings: Vec::new(),
             rules: self.rules.clone(),
         });
         let lease4 = self.v4.map(|v4| (v4.guest.into(), 32));
@@ -146,6 +150,7 @@ impl GuestNetwork {
                 udp: gateway::relay::udp_flows::Limits::default(),
                 dns_addresses: self.dns_addresses(),
                 dns: dns::Settings { resolvers: resolv_conf::read(), ..dns::Settings::default() },
+                output_rate: None,
             },
             addresses: GuestAddresses {
                 guest4: self.v4.map(|v4| v4.guest),
@@ -155,6 +160,8 @@ impl GuestNetwork {
             },
             outbound4: self.outbound4.clone(),
             outbound6: self.outbound6.clone(),
+            rate_bps: self.rate_bps,
+            follows_resolv_conf: true,
         }
     }
 
@@ -171,6 +178,14 @@ impl GuestNetwork {
         let v6 = v6.flatten().map(IpAddr::from).chain(link_local);
         v4.flatten().map(IpAddr::from).chain(v6)
     }
+}
+
+/// Permits the private networks. Callers of slirp4netns and pasta expect that a guest reaches the
+/// local network of its host.
+pub(crate) fn local_networks() -> Vec<policy::Rule> {
+    let prefixes = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"];
+    let prefixes = prefixes.iter().filter_map(|text| text.parse().ok());
+    prefixes.map(|prefix| policy::Rule { prefix, is_permitted: true }).collect()
 }
 
 fn gateways<T>(addresses: [Option<T>; 2]) -> Vec<T> {

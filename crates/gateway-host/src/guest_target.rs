@@ -1,5 +1,7 @@
 //! The guests of `plumb gateway`, as they are given on the command line.
 
+use crate::bit_rate;
+use ipnet::Ipv6Net;
 use net::link::{Link, Llp, Ppp, Slip, ppp};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -25,8 +27,12 @@ pub struct GuestTarget {
     pub kind: TargetKind,
     /// The address of the guest, if it was given.
     pub address: Option<Ipv4Addr>,
+    /// The IPv6 prefix of the guest, if it was given.
+    pub prefix: Option<Ipv6Net>,
     /// The MTU in bytes.
     pub mtu_bytes: u16,
+    /// Maximum rate of the packets to the guest in bits per second, if it was given.
+    pub rate_limit_bps: Option<u64>,
 }
 
 /// The kind of a guest.
@@ -117,6 +123,9 @@ impl FromStr for GuestTarget {
         if tap.is_some() && !is_namespace {
             return Err(invalid("tap= is valid only for a namespace".to_owned()));
         }
+        if settings.rate_limit_bps.is_some() && matches!(kind, TargetKind::Line { .. }) {
+            return Err(invalid("rate= is not valid for a serial line: use baud=".to_owned()));
+        }
         if settings.rate_bps.is_some() || settings.protocol.is_some() {
             return Err(invalid("baud= and link= are valid only for a serial line".to_owned()));
         }
@@ -126,7 +135,8 @@ impl FromStr for GuestTarget {
             _ => MTU_BYTES,
         };
         let mtu_bytes = settings.mtu_bytes.unwrap_or(default_mtu);
-        Ok(Self { kind, address: settings.address, mtu_bytes })
+        let Settings { address, prefix, rate_limit_bps, .. } = settings;
+        Ok(Self { kind, address, prefix, mtu_bytes, rate_limit_bps })
     }
 }
 
@@ -134,10 +144,12 @@ impl FromStr for GuestTarget {
 #[derive(Debug, Default)]
 struct Settings {
     address: Option<Ipv4Addr>,
+    prefix: Option<Ipv6Net>,
     mtu_bytes: Option<u16>,
     tap: Option<String>,
     rate_bps: Option<u32>,
     protocol: Option<LineProtocol>,
+    rate_limit_bps: Option<u64>,
 }
 
 impl Settings {
@@ -146,6 +158,7 @@ impl Settings {
         for setting in text.split('&').filter(|setting| !setting.is_empty()) {
             let is_valid = match setting.split_once('=') {
                 Some(("address", value)) => parse_into(value, &mut settings.address),
+                Some(("prefix", value)) => parse_into(value, &mut settings.prefix),
                 Some(("mtu", value)) => {
                     parse_into(value, &mut settings.mtu_bytes)
                         && settings.mtu_bytes.is_some_and(|mtu| (68..=65_521).contains(&mtu))
@@ -157,6 +170,10 @@ impl Settings {
                 Some(("baud", value)) => {
                     parse_into(value, &mut settings.rate_bps) && settings.rate_bps != Some(0)
                 }
+                Some(("rate", value)) => {
+                    settings.rate_limit_bps = Some(bit_rate::parse(value).map_err(invalid)?);
+                    true
+                }
                 Some(("link", value)) => {
                     settings.protocol = LineProtocol::from_name(value);
                     settings.protocol.is_some()
@@ -165,8 +182,8 @@ impl Settings {
             };
             if !is_valid {
                 return Err(invalid(format!(
-                    "invalid setting '{}': use address=10.0.2.100, mtu=1500, tap=NAME, baud=19200 \
-                     and link=llp, slip, cslip or ppp",
+                    "invalid setting '{}': use address=10.0.2.100, prefix=2001:db8:1::/64, mtu=1500, \
+                     tap=NAME, rate=10mbit, baud=19200 and link=llp, slip, cslip or ppp",
                     setting.escape_debug()
                 )));
             }
@@ -246,6 +263,7 @@ mod tests {
         let guest = parse("pid:17?tap=eth0&address=10.9.0.2&mtu=65520").unwrap();
         assert_eq!(guest.kind, TargetKind::Process { id: 17, tap: "eth0".to_owned() });
         assert_eq!((guest.address, guest.mtu_bytes), (Some(Ipv4Addr::new(10, 9, 0, 2)), 65_520));
+        assert_eq!(parse("pid:17?rate=10mbit").unwrap().rate_limit_bps, Some(10_000_000));
         let socket = TargetKind::Machine(PathBuf::from("/tmp/vm.sock"));
         assert_eq!(parse("qemu:/tmp/vm.sock").unwrap().kind, socket);
         let line = TargetKind::Line {
@@ -262,7 +280,14 @@ mod tests {
         for text in ["", "tap0", "pid:0", "netns:", "qemu:", "serial:", "ssh:x"] {
             assert!(parse(text).is_err(), "{text}");
         }
-        for text in ["netns:a?mtu=67", "netns:a?baud=1", "qemu:x?tap=t", "serial:x?link=x25"] {
+        for text in [
+            "netns:a?mtu=67",
+            "netns:a?baud=1",
+            "qemu:x?tap=t",
+            "serial:x?link=x25",
+            "pid:1?rate=x",
+            "serial:x?rate=1mbit",
+        ] {
             assert!(parse(text).is_err(), "{text}");
         }
         assert!(parse("blue").unwrap_err().contains("netns:NAME"));

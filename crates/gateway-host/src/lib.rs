@@ -4,6 +4,8 @@
 //! arguments of the programs that the gateway replaces.
 #![forbid(unsafe_code)]
 
+pub mod bit_rate;
+mod capture_file;
 mod command_line;
 pub mod control;
 mod control_socket;
@@ -14,9 +16,11 @@ mod forward_sockets;
 pub mod forwards;
 pub mod gateway_program;
 mod guest_device;
+mod guest_metrics;
 pub mod guest_network;
 pub mod guest_target;
 pub mod invocation;
+mod metrics_endpoint;
 pub mod pasta;
 mod poll;
 mod port;
@@ -24,7 +28,9 @@ pub mod program_error;
 pub mod published_port;
 pub mod qemu_framing;
 mod resolv_conf;
+pub mod routed;
 pub mod slirp4netns;
+mod socket_errors;
 mod tcp_sockets;
 mod udp_sockets;
 mod unix_socket;

@@ -1,5 +1,6 @@
 //! One guest of the event loop: its device, and the host's sockets of its flows.
 
+use crate::capture_file::{CaptureFile, CaptureStatus};
 use crate::dns_sockets::DnsSockets;
 use crate::echo_sockets::EchoSockets;
 use crate::forward_sockets::{ForwardSockets, GuestAddresses};
@@ -9,7 +10,8 @@ use crate::poll::{Poll, Source};
 use crate::tcp_sockets::TcpSockets;
 use crate::udp_sockets::UdpSockets;
 use gateway::relay::{Key, echo_flows, tcp_flows, udp_flows};
-use gateway::{Event, Guest, Settings};
+use gateway::{Event, Guest, Medium, OutputRate, RateLimit, Settings};
+use net::time::Duration;
 use net::{Cx, Instant};
 use os::datagram::Inbox;
 use os::outbound::Outbound;
@@ -28,6 +30,10 @@ pub struct GuestSettings {
     pub outbound4: Outbound,
     /// The source of IPv6 sockets to hosts.
     pub outbound6: Outbound,
+    /// Maximum rate of the packets to the guest in bits per second.
+    pub rate_bps: Option<u64>,
+    /// Whether the resolvers are always those of /etc/resolv.conf, also after it has changed.
+    pub follows_resolv_conf: bool,
 }
 
 /// Reasons why a port forward cannot be added.
@@ -55,21 +61,51 @@ pub(crate) struct Port {
     echo: EchoSockets,
     dns: DnsSockets,
     pub(crate) forwards: ForwardTable,
-    forward_sockets: ForwardSockets,
+    pub(crate) forward_sockets: ForwardSockets,
     read_state: ReadState,
     /// TCP flows that can copy more.
     unfinished: Vec<Key>,
     is_readable: bool,
+    /// The rate limit of the output, unless the device is a line.
+    limit: Option<RateLimit>,
+    /// Whether the output shares the rate of all guests.
+    is_sharing: bool,
+    /// Whether the own rate was used up at the last attempt to write.
+    is_rate_used_up: bool,
+    /// Whether the device accepts no output until it is reported as writable.
+    is_blocked: bool,
+    /// Time at which a limited output is tried again that had no packet buffer.
+    retry_at: Option<Instant>,
+    /// Whether the port is in the list of ports to run.
+    pub(crate) is_active: bool,
+    /// The deadline for which the event loop waits.
+    pub(crate) planned: Option<Instant>,
+    pub(crate) capture: Option<CaptureFile>,
 }
+
+/// Time after which an output that had no packet buffer is tried again.
+const RETRY_TIME: Duration = Duration::from_millis(10);
+/// Prefix of the lengths of an Ethernet frame.
+const ETHERNET_HEADER_LEN: u16 = 14;
 
 impl Port {
     pub(crate) fn new(
         number: usize,
         settings: GuestSettings,
         device: GuestDevice,
+        total_bps: Option<u64>,
         cx: &mut Cx<'_>,
     ) -> Self {
-        let GuestSettings { mut engine, addresses, outbound4, outbound6 } = settings;
+        let rate_bps = settings.rate_bps;
+        let mut engine = settings.engine;
+        let line_rate = device.line_rate();
+        let limits = [line_rate, rate_bps, total_bps.filter(|_| line_rate.is_none())];
+        let mtu_bytes = mtu_of(&engine.medium);
+        engine.output_rate = limits
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|bits_per_s| OutputRate { bits_per_s, mtu_bytes });
         if let GuestDevice::Packets(device) = &device {
             let has_offloads = device.has_offloads();
             engine.station.tso = has_offloads;
@@ -81,18 +117,26 @@ impl Port {
             number,
             guest: Guest::new(engine, cx),
             device,
-            addresses,
-            outbound4,
-            outbound6,
+            addresses: settings.addresses,
+            outbound4: settings.outbound4,
+            outbound6: settings.outbound6,
             tcp: TcpSockets::default(),
             udp: UdpSockets::default(),
             echo: EchoSockets::default(),
-            dns: DnsSockets::default(),
+            dns: DnsSockets::new(settings.follows_resolv_conf),
             forwards: ForwardTable::default(),
             forward_sockets: ForwardSockets::default(),
             read_state: ReadState::default(),
             unfinished: Vec::new(),
             is_readable: false,
+            limit: rate_bps.filter(|_| line_rate.is_none()).map(RateLimit::new),
+            is_sharing: total_bps.is_some() && line_rate.is_none(),
+            is_rate_used_up: false,
+            is_blocked: false,
+            retry_at: None,
+            is_active: false,
+            planned: None,
+            capture: None,
         }
     }
 
@@ -103,8 +147,30 @@ impl Port {
 
     /// Returns when [`Self::run`] has to be called.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let deadlines = [self.guest.deadline(), self.device.deadline(&self.guest)];
+        let may_write = !self.is_blocked && self.guest.has_output();
+        let line = self.device.deadline(&self.guest).filter(|_| may_write);
+        let limit = self.limit.map(|limit| limit.allows_at()).filter(|_| may_write);
+        // A port that shares a rate waits for its turn, unless its own rate is used up.
+        let limit = limit.filter(|_| !self.is_sharing || self.is_rate_used_up);
+        let limit = limit.map(|at| self.retry_at.map_or(at, |retry_at| retry_at.max(at)));
+        let retry = self.retry_at.filter(|_| self.is_sharing && may_write);
+        let deadlines = [self.guest.deadline(), line, limit, retry, self.tcp.deadline()];
         deadlines.into_iter().flatten().min()
+    }
+
+    /// Returns whether the port waits for the rate that all guests share from now on.
+    pub(crate) fn waits_for_share(&mut self, now: Instant) -> bool {
+        let is_allowed = self.limit.is_none_or(|limit| limit.allows(now));
+        let waits = self.is_sharing && !self.is_blocked && is_allowed && self.guest.has_output();
+        if waits {
+            self.retry_at = None;
+        }
+        waits
+    }
+
+    /// Resets the sockets of all flows, because the guest is gone.
+    pub(crate) fn reset_flows(&mut self) {
+        self.tcp.reset_all();
     }
 
     /// Adds a port forward and opens its sockets.
@@ -159,12 +225,18 @@ impl Port {
     ) -> io::Result<()> {
         let guest = &mut self.guest;
         match source {
-            Source::Device(_) => self.is_readable = true,
+            Source::Device(_) => {
+                self.is_readable |= flags != EventFlags::OUT;
+                if flags.contains(EventFlags::OUT) && std::mem::take(&mut self.is_blocked) {
+                    // Cannot fail: the device is registered.
+                    _ = self.device.watch_output(false, self.number, poll);
+                }
+            }
             Source::Tcp(_, slot) => {
                 let ready = self.tcp.ready(guest, slot, flags, cx);
                 self.unfinished.extend(ready.filter(|flow| self.tcp.mark_unfinished(*flow)));
             }
-            Source::Udp(_, slot) => self.udp.receive(guest, slot, inbox, cx),
+            Source::Udp(_, slot) => self.udp.receive(guest, (slot, flags), inbox, cx),
             Source::Echo(_, slot) => self.echo.receive(guest, slot, cx),
             Source::Dns(_, index) => self.dns.receive(guest, index, inbox, cx),
             Source::Forward(_, index) => {
@@ -200,16 +272,76 @@ impl Port {
         if self.guest.deadline().is_some_and(|deadline| deadline <= cx.now) {
             self.guest.timeout(cx);
         }
+        self.tcp.timeout(cx.now);
+        self.dns.check_resolvers(&mut self.guest, cx);
         self.guest.run(cx);
         let ready = std::mem::take(&mut self.unfinished);
         let flows = ready.len();
         for flow in ready {
-            self.copy((flow, flows), buffer, cx);
+            self.copy((flow, flows), poll, buffer, cx);
         }
         while let Some(event) = self.guest.event() {
             self.execute(event, poll, buffer, cx);
         }
-        self.device.write(&mut self.guest, cx)
+        let written = self.write(poll, cx);
+        if let Some(capture) = &mut self.capture {
+            capture.drain(&mut self.guest);
+        }
+        written
+    }
+
+    /// Writes the output of the guest that its own rate permits.
+    fn write(&mut self, poll: &Poll, cx: &mut Cx<'_>) -> io::Result<()> {
+        if self.is_blocked || self.is_sharing {
+            return Ok(());
+        }
+        if self.limit.is_some() {
+            while self.write_one(poll, cx)?.is_some() {}
+            return Ok(());
+        }
+        let is_full = self.device.write(&mut self.guest, cx)?;
+        self.wait_if_full(is_full, poll)
+    }
+
+    /// Writes one packet of a limited output, if its own rate permits one now, and returns its
+    /// length.
+    pub(crate) fn write_one(&mut self, poll: &Poll, cx: &mut Cx<'_>) -> io::Result<Option<usize>> {
+        self.is_rate_used_up = self.limit.is_some_and(|limit| !limit.allows(cx.now));
+        if self.is_blocked || self.is_rate_used_up {
+            return Ok(None);
+        }
+        let (sent, is_full) = self.device.write_one(&mut self.guest, cx)?;
+        self.wait_if_full(is_full, poll)?;
+        if let (Some(len), Some(limit)) = (sent, &mut self.limit) {
+            limit.use_up(len, cx.now);
+        }
+        let is_waiting = sent.is_none() && self.guest.has_output();
+        self.retry_at = is_waiting.then(|| cx.now + RETRY_TIME);
+        Ok(sent)
+    }
+
+    fn wait_if_full(&mut self, is_full: bool, poll: &Poll) -> io::Result<()> {
+        if is_full && !std::mem::replace(&mut self.is_blocked, true) {
+            self.device.watch_output(true, self.number, poll)?;
+        }
+        Ok(())
+    }
+
+    /// Starts to write the packets of the guest to a file. Returns false for a guest without
+    /// packets.
+    pub(crate) fn start_capture(&mut self, file: CaptureFile) -> bool {
+        let has_packets = self.guest.start_capture();
+        if has_packets {
+            self.capture = Some(file);
+        }
+        has_packets
+    }
+
+    /// Completes the file of the packets, if there is one.
+    pub(crate) fn stop_capture(&mut self, now: Instant) -> Option<CaptureStatus> {
+        let mut capture = self.capture.take()?;
+        capture.drain(&mut self.guest);
+        Some(capture.end(self.guest.stop_capture(), now))
     }
 
     fn execute(&mut self, event: Event, poll: &Poll, buffer: &mut [u8], cx: &mut Cx<'_>) {
@@ -222,7 +354,7 @@ impl Port {
                 }
             }
             Event::Udp(udp_flows::Event::Progress { flow }) => {
-                self.udp.send(&mut self.guest, flow, &self.forward_sockets);
+                self.udp.send(&mut self.guest, flow, &self.forward_sockets, cx);
             }
             Event::Udp(udp_flows::Event::End { flow }) => self.udp.remove(flow),
             Event::Echo(echo_flows::Event::Send { flow, destination, hop_limit, message }) => {
@@ -230,7 +362,8 @@ impl Port {
                 let outbound = if is_v4 { &self.outbound4 } else { &self.outbound6 };
                 let request = (message.as_slice(), hop_limit);
                 let flow = (self.number, flow);
-                self.echo.send(flow, destination, request, (outbound, poll));
+                let host = (outbound, poll);
+                self.echo.send(&mut self.guest, flow, destination, request, host, cx);
             }
             Event::Echo(echo_flows::Event::End { flow }) => self.echo.remove(flow),
             Event::Dns(event) => {
@@ -249,7 +382,7 @@ impl Port {
     ) {
         match event {
             tcp_flows::Event::Connect { flow, remote } => self.connect(flow, remote, poll, cx),
-            tcp_flows::Event::Progress { flow } => self.copy((flow, 1), buffer, cx),
+            tcp_flows::Event::Progress { flow } => self.copy((flow, 1), poll, buffer, cx),
             tcp_flows::Event::End { flow, is_reset: false } => self.tcp.remove(flow),
             tcp_flows::Event::End { flow, is_reset: true } => self.tcp.reset(flow),
         }
@@ -261,12 +394,28 @@ impl Port {
         self.tcp.connect(&mut self.guest, flow, remote, (outbound, poll), cx);
     }
 
-    fn copy(&mut self, (flow, flows): (Key, usize), buffer: &mut [u8], cx: &mut Cx<'_>) {
-        if self.tcp.copy(&mut self.guest, (flow, flows), buffer, cx)
+    fn copy(
+        &mut self,
+        (flow, flows): (Key, usize),
+        poll: &Poll,
+        buffer: &mut [u8],
+        cx: &mut Cx<'_>,
+    ) {
+        let turn = (self.number, flow, flows);
+        if self.tcp.copy(&mut self.guest, turn, (poll, buffer), cx)
             && self.tcp.mark_unfinished(flow)
         {
             self.unfinished.push(flow);
         }
+    }
+}
+
+/// Returns the length of the longest packet of a medium, in bytes.
+fn mtu_of(medium: &Medium) -> u16 {
+    match medium {
+        Medium::Datagrams(mtu) => *mtu,
+        Medium::Frames(mtu, _) => mtu.saturating_add(ETHERNET_HEADER_LEN),
+        Medium::Line(link) => u16::try_from(link.mtu()).unwrap_or(u16::MAX),
     }
 }
 

@@ -1,13 +1,15 @@
 //! Reasons why a gateway cannot start or had to end.
 
 use crate::port::AddForwardError;
+use os::guest_command::GuestCommandError;
 use os::inherited_descriptor::InheritError;
 use os::privileges::PrivilegeError;
+use os::sandbox::SandboxError;
 use os::serial::SerialError;
 use os::target_namespace::TargetError;
 use os::tun_in_namespace::GuestTunError;
 use rustix::io::Errno;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::{error, fmt, io};
 
@@ -22,8 +24,18 @@ pub enum ProgramError {
     Device(GuestTunError),
     /// A serial line cannot be opened.
     Line(SerialError),
+    /// The command of the guest cannot run.
+    Command(GuestCommandError),
+    /// The sandbox cannot be entered.
+    Sandbox(SandboxError),
+    /// A file cannot be opened.
+    File(PathBuf, io::Error),
+    /// The settings cannot be used on this host, for this reason.
+    Settings(String),
     /// A Unix socket cannot be created.
     Socket(PathBuf, io::Error),
+    /// The metrics cannot be served at this address.
+    Metrics(SocketAddr, io::Error),
     /// A port forward cannot be added.
     Forward(AddForwardError),
     /// Two guests have the same address.
@@ -42,6 +54,10 @@ impl fmt::Display for ProgramError {
             Self::Descriptor(error) => error.fmt(f),
             Self::Target(error) => error.fmt(f),
             Self::Device(error) => error.fmt(f),
+            Self::Command(error) => error.fmt(f),
+            Self::Sandbox(error) => error.fmt(f),
+            Self::File(path, error) => write!(f, "cannot open {}: {error}", path.display()),
+            Self::Settings(text) => f.write_str(text),
             Self::Socket(path, error) => {
                 let reason = Errno::from_io_error(error);
                 let path = path.display();
@@ -49,6 +65,9 @@ impl fmt::Display for ProgramError {
                     Some(Errno::NOENT) => write!(f, "{path}: the directory does not exist"),
                     _ => write!(f, "{path}: {error}"),
                 }
+            }
+            Self::Metrics(address, error) => {
+                write!(f, "cannot serve the metrics at {address}: {error}")
             }
             Self::Line(error) => error.fmt(f),
             Self::Forward(error) => error.fmt(f),

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::MetadataExt;
 use std::time::SystemTime;
 
 const PATH: &str = "/etc/resolv.conf";
@@ -15,9 +16,35 @@ pub(crate) fn read() -> Vec<SocketAddr> {
     fs::read_to_string(PATH).map(|text| parse(&text)).unwrap_or_default()
 }
 
-/// Returns the time of the last change of the file, or `None` if it cannot be read.
-pub(crate) fn changed_at() -> Option<SystemTime> {
-    fs::metadata(PATH).and_then(|metadata| metadata.modified()).ok()
+/// Identifies the content of the file without reading it. The path may be a link that is replaced,
+/// and the files to which it leads may have been written at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Version {
+    device: u64,
+    inode: u64,
+    modified: SystemTime,
+    len: u64,
+}
+
+/// Returns the version of the file, or `None` if it cannot be read.
+pub(crate) fn version() -> Option<Version> {
+    let metadata = fs::metadata(PATH).ok()?;
+    let modified = metadata.modified().ok()?;
+    let [device, inode] = [metadata.dev(), metadata.ino()];
+    Some(Version { device, inode, modified, len: metadata.len() })
+}
+
+/// Returns the search list: the names of the last `search` or `domain` line.
+pub(crate) fn search_list() -> Vec<String> {
+    fs::read_to_string(PATH).map(|text| parse_search_list(&text)).unwrap_or_default()
+}
+
+fn parse_search_list(text: &str) -> Vec<String> {
+    let last = text.lines().rev().find_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        matches!(words.next(), Some("search" | "domain")).then_some(words)
+    });
+    last.map(|names| names.map(str::to_owned).collect()).unwrap_or_default()
 }
 
 fn parse(text: &str) -> Vec<SocketAddr> {
@@ -42,5 +69,12 @@ mod tests {
                     nameserver 10.0.0.3\n";
         let resolvers: Vec<String> = parse(text).iter().map(ToString::to_string).collect();
         assert_eq!(resolvers, ["127.0.0.53:53", "[::1]:53", "10.0.0.2:53"]);
+    }
+
+    #[test]
+    fn the_last_search_list_is_used() {
+        let text = "domain example.org\nsearch a.example b.example\nnameserver 10.0.0.1\n";
+        assert_eq!(parse_search_list(text), ["a.example", "b.example"]);
+        assert!(parse_search_list("searching x\n").is_empty());
     }
 }

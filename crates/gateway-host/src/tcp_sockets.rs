@@ -2,20 +2,34 @@
 //!
 //! A socket is registered once, edge-triggered. Its readiness is remembered until a system call
 //! reports that the socket would block.
+//!
+//! # System calls
+//!
+//! Many connections carry one request and one answer. Such a connection takes no system call that
+//! only longer ones need:
+//!
+//! - Readiness for writing is reported after a write has accepted less than its data.
+//! - Nagle's algorithm is disabled before the first data that it could hold back.
+//! - Keep-alive begins some time after the connection. Without it, a flow to a host that has
+//!   vanished would never end.
+//! - A short read after the FIN of the remote host is the last one.
+//! - `close` sends the FIN if the remote host has finished before.
 
 use crate::poll::{Poll, Slot, Source};
-use gateway::Guest;
+use crate::socket_errors::connect_failure;
 use gateway::relay::Key;
-use net::Cx;
+use gateway::{ConnectFailure, Guest};
+use net::time::Duration;
+use net::{Cx, Instant};
 use os::outbound::Outbound;
 use os::tcp_socket;
 use rustix::event::epoll::EventFlags;
-use rustix::io::Errno;
-use rustix::net::{self as sockets, RecvFlags, SendFlags, Shutdown, sockopt};
+use rustix::io::{Errno, IoSlice};
+use rustix::net::{self as sockets, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
+use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::task;
-use std::time::Duration;
 
 /// Bytes that flows may move in each direction before the devices are served again, and the minimum
 /// share of a flow.
@@ -23,13 +37,28 @@ const TURN_BYTES_MAX: usize = 1 << 21;
 const SHARE_MIN: usize = 1 << 15;
 /// The maximum share of a flow.
 const SHARE_MAX: usize = 1 << 19;
-/// Minimum number of bytes to read at once. Smaller reads cost more than they gain.
-const READ_MIN: usize = 1 << 14;
+/// Maximum number of pieces of data that are written at once. A piece is a super-segment.
+const PIECES_MAX: usize = 8;
+/// Maximum length of data that is one segment on every path: the minimum MSS of IPv4.
+const ONE_SEGMENT_LEN: usize = 536;
+/// Time after which keep-alive begins.
+const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(10);
+/// Maximum number of sockets that wait for it.
+const YOUNG_MAX: usize = 4096;
+
+/// Events of every socket.
+const READABLE: EventFlags =
+    EventFlags::IN.union(EventFlags::PRI).union(EventFlags::RDHUP).union(EventFlags::ET);
+/// Events after which the end of the data is found only by reading it.
+const OUT_OF_ORDER: EventFlags = EventFlags::PRI.union(EventFlags::ERR);
 
 /// The sockets of the TCP flows of one guest, by the index of the flow.
 #[derive(Debug, Default)]
 pub(crate) struct TcpSockets {
     sockets: Vec<Option<Socket>>,
+    /// The flows whose sockets have no keep-alive yet, by the time at which it begins. A flow may
+    /// have ended.
+    young: VecDeque<(Instant, Key)>,
 }
 
 #[derive(Debug)]
@@ -39,6 +68,17 @@ struct Socket {
     is_connected: bool,
     may_read: bool,
     may_write: bool,
+    /// Whether readiness for writing is reported.
+    reports_writable: bool,
+    /// Whether Nagle's algorithm is off.
+    has_no_delay: bool,
+    /// Whether data was written.
+    has_written: bool,
+    /// Whether a FIN of the remote host has arrived, and no urgent data or error before it. A short
+    /// read is then the last one.
+    has_fin: bool,
+    /// Whether the last data of the remote host was read.
+    is_read: bool,
     /// Whether a short read does not mean that no more data waits, because the remote host has
     /// finished, or because a read ends at urgent data.
     reads_to_end: bool,
@@ -55,40 +95,62 @@ impl TcpSockets {
         (outbound, poll): (&Outbound, &Poll),
         cx: &mut Cx<'_>,
     ) {
-        let Ok(stream) = tcp_socket::connect(remote, outbound) else {
-            return guest.connect_failed(flow, cx);
+        let stream = match tcp_socket::connect(remote, outbound) {
+            Ok(stream) => stream,
+            Err(error) => return guest.connect_failed(flow, connect_failure(&error), cx),
         };
         // A connection to the host itself is established or refused at once.
         let is_connected = match tcp_socket::connect_result(&stream) {
             task::Poll::Ready(Ok(())) => true,
             task::Poll::Pending => false,
-            task::Poll::Ready(Err(_)) => return guest.connect_failed(flow, cx),
+            task::Poll::Ready(Err(error)) => {
+                return guest.connect_failed(flow, connect_failure(&error), cx);
+            }
         };
-        // Without keep-alive, a flow to a host that has vanished would never end.
-        _ = sockopt::set_socket_keepalive(&stream, true);
-        if self.insert(number, flow, stream, is_connected, poll).is_err() {
+        // Urgent data stays in its place in the stream. Telnet's Synch depends on it.
+        let inserted = os::socket::set_urgent_inline(&stream, true)
+            .and_then(|()| self.insert(guest, (number, flow), stream, is_connected, poll));
+        if inserted.is_err() {
             self.remove(flow);
-            return guest.connect_failed(flow, cx);
+            return guest.connect_failed(flow, ConnectFailure::Refused, cx);
         }
+        self.begin_keep_alive_later(flow, cx.now);
         if is_connected {
             guest.connected(flow, cx);
         }
     }
 
     /// Adds the accepted connection of an incoming flow.
-    pub(crate) fn insert(
+    pub(crate) fn insert_accepted(
         &mut self,
-        number: usize,
-        flow: Key,
+        guest: &Guest,
+        flow: (usize, Key),
+        fd: TcpStream,
+        poll: &Poll,
+    ) -> io::Result<()> {
+        self.insert(guest, flow, fd, true, poll)?;
+        if let Some(Some(socket)) = self.sockets.get_mut(flow.1.index()) {
+            // Inherited from the listener.
+            socket.has_no_delay = true;
+        }
+        Ok(())
+    }
+
+    fn insert(
+        &mut self,
+        guest: &Guest,
+        (number, flow): (usize, Key),
         fd: TcpStream,
         is_connected: bool,
         poll: &Poll,
     ) -> io::Result<()> {
-        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::PRI;
-        let flags = flags | EventFlags::RDHUP | EventFlags::ET;
-        // Urgent data stays in its place in the stream. Telnet's Synch depends on it.
-        os::socket::set_urgent_inline(&fd, true)?;
+        let reports_writable = !is_connected;
+        let flags = if reports_writable { READABLE | EventFlags::OUT } else { READABLE };
         poll.add(&fd, Source::Tcp(number, Slot::of(flow)), flags)?;
+        if let Some(bytes) = guest.socket_buffer() {
+            // A remote host must not fill a large buffer of the kernel that a slow guest empties.
+            _ = sockopt::set_socket_recv_buffer_size(&fd, bytes);
+        }
         if self.sockets.len() <= flow.index() {
             self.sockets.resize_with(flow.index() + 1, || None);
         }
@@ -97,13 +159,50 @@ impl TcpSockets {
                 flow,
                 fd,
                 is_connected,
-                may_read: true,
+                // The first event reports data that already waits.
+                may_read: false,
                 may_write: true,
+                reports_writable,
+                has_no_delay: false,
+                has_written: false,
+                has_fin: false,
+                is_read: false,
                 reads_to_end: false,
                 is_unfinished: false,
             });
         }
         Ok(())
+    }
+
+    /// Adds a socket to those whose keep-alive begins later.
+    fn begin_keep_alive_later(&mut self, flow: Key, now: Instant) {
+        if self.young.len() >= YOUNG_MAX
+            && let Some((_, oldest)) = self.young.pop_front()
+        {
+            self.begin_keep_alive(oldest);
+        }
+        self.young.push_back((now + KEEP_ALIVE_AFTER, flow));
+    }
+
+    fn begin_keep_alive(&self, flow: Key) {
+        if let Some(Some(socket)) = self.sockets.get(flow.index())
+            && socket.flow == flow
+        {
+            _ = sockopt::set_socket_keepalive(&socket.fd, true);
+        }
+    }
+
+    /// Returns when [`Self::timeout`] has to be called.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.young.front().map(|(at, _)| *at)
+    }
+
+    /// Begins keep-alive where it is due.
+    pub(crate) fn timeout(&mut self, now: Instant) {
+        while let Some(&(_, flow)) = self.young.front().filter(|(at, _)| *at <= now) {
+            self.young.pop_front();
+            self.begin_keep_alive(flow);
+        }
     }
 
     /// Closes the socket of a flow.
@@ -124,6 +223,14 @@ impl TcpSockets {
             _ = sockopt::set_socket_linger(&socket.fd, Some(Duration::ZERO));
         }
         self.remove(flow);
+    }
+
+    /// Closes all sockets with a reset, because the guest is gone.
+    pub(crate) fn reset_all(&mut self) {
+        for socket in self.sockets.drain(..).flatten() {
+            // Without the option, the remote host would receive a FIN, as after a complete transfer.
+            _ = sockopt::set_socket_linger(&socket.fd, Some(Duration::ZERO));
+        }
     }
 
     /// Records the readiness of a socket, and returns its flow. Returns `None` for an event of an
@@ -147,9 +254,9 @@ impl TcpSockets {
                     guest.connected(flow, cx);
                 }
                 task::Poll::Pending => return None,
-                task::Poll::Ready(Err(_)) => {
+                task::Poll::Ready(Err(error)) => {
                     self.remove(flow);
-                    guest.connect_failed(flow, cx);
+                    guest.connect_failed(flow, connect_failure(&error), cx);
                     return None;
                 }
             }
@@ -162,6 +269,8 @@ impl TcpSockets {
             guest.host_reset(flow, cx);
             return None;
         }
+        let is_plain = !socket.reads_to_end && !flags.intersects(OUT_OF_ORDER);
+        socket.has_fin = flags.contains(EventFlags::RDHUP) && is_plain;
         socket.reads_to_end |= flags.intersects(hang_ups | EventFlags::PRI);
         socket.may_read |= flags.intersects(EventFlags::IN | hang_ups);
         socket.may_write |= flags.intersects(EventFlags::OUT | EventFlags::ERR | EventFlags::HUP);
@@ -180,8 +289,8 @@ impl TcpSockets {
     pub(crate) fn copy(
         &mut self,
         guest: &mut Guest,
-        (flow, flows): (Key, usize),
-        buffer: &mut [u8],
+        (number, flow, flows): (usize, Key, usize),
+        (poll, buffer): (&Poll, &mut [u8]),
         cx: &mut Cx<'_>,
     ) -> bool {
         let share = (TURN_BYTES_MAX / flows.max(1)).clamp(SHARE_MIN, SHARE_MAX);
@@ -197,6 +306,10 @@ impl TcpSockets {
             }
             Err(error) => Err(error),
         };
+        let copied = copied.and_then(|has_more| {
+            socket.report_writable(number, poll)?;
+            Ok(has_more)
+        });
         match copied {
             Ok(has_more) => has_more,
             Err(_) => {
@@ -212,16 +325,23 @@ impl Socket {
     fn copy_to_host(&mut self, guest: &mut Guest, share: usize) -> Result<bool, Errno> {
         let mut moved = 0;
         while self.may_write {
-            let data = guest.to_host(self.flow);
-            if data.is_empty() {
+            let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
+            let mut count = 0;
+            let mut len = 0;
+            for (place, piece) in pieces.iter_mut().zip(guest.to_host_pieces(self.flow)) {
+                *place = IoSlice::new(piece);
+                count += 1;
+                len += piece.len();
+            }
+            if count == 0 {
                 break;
             }
             if moved >= share {
                 return Ok(true);
             }
-            let len = data.len();
-            match sockets::send(&self.fd, data, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            match self.write(pieces.get(..count).unwrap_or_default(), len) {
                 Ok(sent) => {
+                    self.has_written = true;
                     guest.accepted(self.flow, sent);
                     moved += sent;
                     self.may_write = sent == len;
@@ -232,12 +352,43 @@ impl Socket {
             }
         }
         if guest.must_shut_down(self.flow) {
+            // Both sides have finished, so the flow ends now, and `close` sends the FIN.
+            if self.is_read {
+                guest.shut_down(self.flow);
+                return Ok(false);
+            }
             match sockets::shutdown(&self.fd, Shutdown::Write) {
                 Ok(()) | Err(Errno::NOTCONN) => guest.shut_down(self.flow),
                 Err(error) => return Err(error),
             }
         }
         Ok(false)
+    }
+
+    /// Writes `pieces` of together `len` bytes, and returns the number of bytes that the socket has
+    /// accepted.
+    fn write(&mut self, pieces: &[IoSlice<'_>], len: usize) -> Result<usize, Errno> {
+        if !self.has_no_delay && (self.has_written || len > ONE_SEGMENT_LEN) {
+            sockopt::set_tcp_nodelay(&self.fd, true)?;
+            self.has_no_delay = true;
+        }
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        match pieces {
+            [piece] => sockets::send(&self.fd, piece, flags),
+            _ => sockets::sendmsg(&self.fd, pieces, &mut SendAncillaryBuffer::default(), flags),
+        }
+    }
+
+    /// Requests the report of readiness for writing if the socket would block.
+    fn report_writable(&mut self, number: usize, poll: &Poll) -> Result<(), Errno> {
+        if self.may_write || self.reports_writable {
+            return Ok(());
+        }
+        self.reports_writable = true;
+        let source = Source::Tcp(number, Slot::of(self.flow));
+        // If the socket has become writable in the meantime, this is reported too.
+        let modified = poll.modify(&self.fd, source, READABLE | EventFlags::OUT);
+        modified.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
     }
 
     fn copy_to_guest(
@@ -249,7 +400,7 @@ impl Socket {
         let mut moved = 0;
         while self.may_read {
             let space = guest.space(self.flow);
-            if space < READ_MIN {
+            if space < guest.read_min().max(1) {
                 break;
             }
             if moved >= share {
@@ -258,14 +409,14 @@ impl Socket {
             let wanted = space.min(buffer.len());
             let Some(part) = buffer.get_mut(..wanted) else { break };
             match sockets::recv(&self.fd, &mut *part, RecvFlags::DONTWAIT) {
-                Ok((_, 0)) => {
-                    self.may_read = false;
-                    guest.host_finished(self.flow);
-                }
+                Ok((_, 0)) => self.end_reading(guest),
                 Ok((_, read)) => {
                     guest.to_guest(self.flow, part.get(..read).unwrap_or_default());
                     moved += read;
                     self.may_read = read == wanted || self.reads_to_end;
+                    if read < wanted && self.has_fin {
+                        self.end_reading(guest);
+                    }
                 }
                 Err(Errno::AGAIN) => self.may_read = false,
                 Err(Errno::INTR) => {}
@@ -273,5 +424,12 @@ impl Socket {
             }
         }
         Ok(false)
+    }
+
+    /// Records that all data of the remote host was read.
+    fn end_reading(&mut self, guest: &mut Guest) {
+        self.may_read = false;
+        self.is_read = true;
+        guest.host_finished(self.flow);
     }
 }

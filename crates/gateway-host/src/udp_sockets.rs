@@ -2,23 +2,47 @@
 
 use crate::forward_sockets::ForwardSockets;
 use crate::poll::{Poll, Slot, Source};
+use crate::socket_errors::{QUOTED_MAX, take_reports, unreachable};
 use gateway::Guest;
 use gateway::relay::Key;
+use gateway::relay::host_errors::FlowError;
+use gateway::relay::udp_flows::Marks;
 use net::Cx;
+use net::internet::icmp::ErrorKind;
 use os::datagram::{DatagramSocket, Inbox};
 use os::outbound::Outbound;
 use rustix::event::epoll::EventFlags;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::task::Poll as Progress;
 
-/// Maximum number of error reports that are removed from a socket at once.
-const ERRORS_MAX: usize = 256;
+/// Time to live of a new socket.
+const HOP_LIMIT: u8 = 64;
+/// Length from which on a datagram may exceed a path MTU, in bytes: every path carries 1,280 bytes
+/// with headers. Below it, no system call is made for the flag.
+const SHORT_LEN: usize = 1200;
 
 /// The sockets of the UDP flows of one guest, by the index of the flow.
 #[derive(Debug, Default)]
 pub(crate) struct UdpSockets {
-    sockets: Vec<Option<(Key, DatagramSocket)>>,
+    sockets: Vec<Option<UdpSocket>>,
+}
+
+#[derive(Debug)]
+struct UdpSocket {
+    flow: Key,
+    socket: DatagramSocket,
+    hop_limit: u8,
+    /// Whether fragments are forbidden; `None` for the kernel's default.
+    forbids_fragments: Option<bool>,
+}
+
+/// The failure of a datagram, until it is reported to the guest.
+struct Failure {
+    to: SocketAddr,
+    kind: ErrorKind,
+    reporter: Option<IpAddr>,
+    payload: Vec<u8>,
 }
 
 impl UdpSockets {
@@ -41,7 +65,8 @@ impl UdpSockets {
             self.sockets.resize_with(flow.index() + 1, || None);
         }
         if let Some(slot) = self.sockets.get_mut(flow.index()) {
-            *slot = Some((flow, socket));
+            let hop_limit = HOP_LIMIT;
+            *slot = Some(UdpSocket { flow, socket, hop_limit, forbids_fragments: None });
         }
         Ok(())
     }
@@ -49,43 +74,71 @@ impl UdpSockets {
     /// Closes the socket of a flow.
     pub(crate) fn remove(&mut self, flow: Key) {
         if let Some(slot) = self.sockets.get_mut(flow.index())
-            && slot.as_ref().is_some_and(|(known, _)| *known == flow)
+            && slot.as_ref().is_some_and(|known| known.flow == flow)
         {
             *slot = None;
         }
     }
 
     /// Sends the datagrams that wait for the socket of a flow. Datagrams that the socket does not
-    /// accept are dropped, as by a router.
-    pub(crate) fn send(&self, guest: &mut Guest, flow: Key, forwards: &ForwardSockets) {
-        let socket = match guest.udp().forward(flow) {
-            Some(forward) => forwards.datagram_socket(forward),
-            None => self.sockets.get(flow.index()).and_then(Option::as_ref).map(|(_, own)| own),
+    /// accept are dropped, as by a router, and reported to the guest.
+    pub(crate) fn send(
+        &mut self,
+        guest: &mut Guest,
+        flow: Key,
+        forwards: &ForwardSockets,
+        cx: &mut Cx<'_>,
+    ) {
+        let mut own = match guest.udp().forward(flow) {
+            Some(_) => None,
+            None => self.sockets.get_mut(flow.index()).and_then(Option::as_mut),
         };
+        let forward = guest.udp().forward(flow);
         while let Some(outgoing) = guest.udp().to_host(flow) {
             let size = usize::from(outgoing.size).max(1);
             let lens: Vec<usize> = outgoing.data.chunks(size).map(<[u8]>::len).collect();
             let lens = if lens.is_empty() { vec![0] } else { lens };
+            if let Some(own) = &mut own {
+                own.set_marks(outgoing.marks, size);
+            }
+            let socket = match forward {
+                Some(forward) => forwards.datagram_socket(forward),
+                None => own.as_ref().map(|own| &own.socket),
+            };
+            let mut failures = Vec::new();
             if let Some(socket) = socket {
-                send_all(socket, &outgoing.data, &lens, outgoing.destination);
+                send_all(socket, &outgoing.data, &lens, outgoing.destination, &mut failures);
             }
             guest.udp_mut().sent(flow);
+            for Failure { to, kind, reporter, payload } in &failures {
+                let error = FlowError { to: *to, kind: *kind, reporter: *reporter, payload };
+                match forward {
+                    Some(forward) => guest.forwarded_datagram_failed(forward, &error, cx),
+                    None => guest.datagram_failed(flow, &error, cx),
+                }
+            }
         }
     }
 
-    /// Passes the datagrams that a socket has received to the guest.
+    /// Passes the datagrams that a socket has received to the guest, and the errors that are
+    /// reported to it.
     pub(crate) fn receive(
         &self,
         guest: &mut Guest,
-        slot: Slot,
+        (slot, flags): (Slot, EventFlags),
         inbox: &mut Inbox,
         cx: &mut Cx<'_>,
     ) {
-        let Some(Some((flow, socket))) = self.sockets.get(slot.index) else { return };
+        let Some(Some(UdpSocket { flow, socket, .. })) = self.sockets.get(slot.index) else {
+            return;
+        };
         if Slot::of(*flow) != slot {
             return;
         }
-        discard_errors(socket);
+        if flags.contains(EventFlags::ERR) {
+            let next = |quoted: &mut [u8]| socket.error_report(quoted);
+            take_reports(next, |error| guest.datagram_failed(*flow, error, cx));
+        }
         let Progress::Ready(Ok(_)) = socket.receive(inbox) else { return };
         for (from, data, size) in inbox.groups() {
             let size = u16::try_from(size).unwrap_or(u16::MAX);
@@ -94,9 +147,32 @@ impl UdpSockets {
     }
 }
 
-/// Sends datagrams. Those that the socket does not accept are dropped. An error of an earlier
-/// datagram, which the kernel reports once, costs no datagram.
-fn send_all(socket: &DatagramSocket, data: &[u8], lens: &[usize], to: SocketAddr) {
+impl UdpSocket {
+    /// Sets what the next datagrams of `size` bytes need. Without it, they are sent nevertheless.
+    fn set_marks(&mut self, marks: Marks, size: usize) {
+        let hop_limit = marks.hop_limit.max(1);
+        if self.hop_limit != hop_limit && self.socket.set_hop_limit(hop_limit).is_ok() {
+            self.hop_limit = hop_limit;
+        }
+        let forbids = marks.forbids_fragments;
+        if size > SHORT_LEN
+            && self.forbids_fragments != Some(forbids)
+            && self.socket.forbid_fragments(forbids).is_ok()
+        {
+            self.forbids_fragments = Some(forbids);
+        }
+    }
+}
+
+/// Sends datagrams. Those that the socket does not accept are dropped and added to `failed`. An error
+/// of an earlier datagram, which the kernel reports once, costs no datagram.
+fn send_all(
+    socket: &DatagramSocket,
+    data: &[u8],
+    lens: &[usize],
+    to: SocketAddr,
+    failed: &mut Vec<Failure>,
+) {
     let mut data = data;
     let mut lens = lens;
     let mut failures = 0;
@@ -104,13 +180,20 @@ fn send_all(socket: &DatagramSocket, data: &[u8], lens: &[usize], to: SocketAddr
         let sent = match socket.send(data, lens, to) {
             Progress::Ready(Ok(sent)) => sent,
             Progress::Ready(Err(_)) if failures == 0 => {
-                discard_errors(socket);
+                let next = |quoted: &mut [u8]| socket.error_report(quoted);
+                take_reports(next, |error| failed.push(Failure::of(error)));
                 failures += 1;
                 continue;
             }
             // The datagram itself is not accepted; the next one may be.
-            Progress::Ready(Err(_)) => {
+            Progress::Ready(Err(error)) => {
                 failures = 0;
+                let len = lens.first().copied().unwrap_or(0).min(QUOTED_MAX);
+                let payload = data.get(..len).unwrap_or_default().to_vec();
+                failed.extend(unreachable(&error).map(|reason| {
+                    let kind = ErrorKind::Unreachable(reason);
+                    Failure { to, kind, reporter: None, payload }
+                }));
                 1
             }
             Progress::Pending => return,
@@ -121,11 +204,9 @@ fn send_all(socket: &DatagramSocket, data: &[u8], lens: &[usize], to: SocketAddr
     }
 }
 
-/// Removes the reports of errors, at most as many as a socket may have had datagrams.
-fn discard_errors(socket: &DatagramSocket) {
-    for _ in 0..ERRORS_MAX {
-        if socket.datagram_error().is_none() {
-            return;
-        }
+impl Failure {
+    fn of(error: &FlowError<'_>) -> Self {
+        let FlowError { to, kind, reporter, payload } = *error;
+        Self { to, kind, reporter, payload: payload.to_vec() }
     }
 }

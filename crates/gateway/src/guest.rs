@@ -1,16 +1,29 @@
 //! One guest: its station, and its flows.
 
+mod failures;
+
+pub use failures::ConnectFailure;
+
+use crate::capture::{Capture, CapturedPacket, Direction};
 use crate::dns;
-use crate::policy::Policy;
+use crate::fair_output::{FairOutput, OutputRate};
+use crate::policy::{Policy, Refused};
+use crate::queue::QueueCounters;
+use crate::relay::host_errors::{self, HostErrors, Quotation};
+use crate::relay::tcp_flows::Destination;
+use crate::relay::udp_flows::Marks;
 use crate::relay::{Key, echo_flows, tcp_flows, udp_flows};
 use crate::segment::{self, Segment};
-use net::internet::{self, ipv4::Protocol};
+use net::internet::icmp::{ErrorKind, Unreachable};
+use net::internet::{self, Datagram, ipv4::Protocol};
 use net::link::ppp::Phase;
 use net::link::{self, Link};
+use net::meter::Counter;
 use net::packet::Packet;
 use net::station::{self, Application, Frame, Layers, Scheduler, Station, Step};
+use net::time::Duration;
 use net::transport::tcp::OpenError;
-use net::transport::udp::Relayed;
+use net::transport::udp::{self, Relayed};
 use net::{Cx, Instant};
 use std::net::{IpAddr, SocketAddr};
 
@@ -20,6 +33,19 @@ const DEFERRED_OPENS_MAX: usize = 256;
 const ECHO_FLOWS_MAX: usize = 256;
 const NEW_ECHO_FLOWS_PER_S: u32 = 100;
 const DOMAIN_PORT: u16 = 53;
+/// The error about a datagram to a destination that the policy does not permit.
+const PROHIBITED: ErrorKind = ErrorKind::Unreachable(Unreachable::Prohibited);
+/// Offset of the flags in the IPv4 header, and the flag DF in this byte.
+const FLAGS_OFFSET: usize = 6;
+const DONT_FRAGMENT: u8 = 0x40;
+const IPV6_HEADER_LEN: usize = 40;
+const UDP_HEADER_LEN: usize = 8;
+/// Time of a super-segment from which on a limited output takes single packets.
+const SUPER_SEGMENT_TIME_MAX: Duration = Duration::from_millis(1);
+const SUPER_SEGMENT_LEN: usize = 1 << 16;
+/// Number of bytes of a line that are processed at once. At most two packets end in them, and the
+/// queue of received packets of a link may be as short as its output queue.
+const LINE_PIECE_LEN: usize = 8;
 
 /// The medium between a guest and the gateway.
 #[derive(Debug)]
@@ -54,6 +80,8 @@ pub struct Settings {
     pub dns_addresses: Vec<IpAddr>,
     /// Settings of the DNS forwarder.
     pub dns: dns::Settings,
+    /// The rate of the output to the guest, if it is slower than the gateway.
+    pub output_rate: Option<OutputRate>,
 }
 
 /// A task of the driver with sockets of the host.
@@ -78,6 +106,9 @@ struct Relay {
     dns: dns::Forwarder,
     dns_addresses: Vec<IpAddr>,
     policy: Policy,
+    errors: HostErrors,
+    /// The addresses of the gateway on the guest's network.
+    gateways: Vec<IpAddr>,
 }
 
 /// One guest of the gateway.
@@ -87,6 +118,11 @@ pub struct Guest {
     segment: Option<Segment>,
     scheduler: Scheduler,
     relay: Relay,
+    /// The order of the flows, if the output is slower than the gateway.
+    output: Option<FairOutput>,
+    /// A frame for which the device had no space.
+    unsent: Option<Packet>,
+    capture: Option<Capture>,
 }
 
 impl Guest {
@@ -101,7 +137,7 @@ impl Guest {
             Medium::Line(link) => (*link, None),
         };
         let mut station = Station::new(link, settings.station, cx);
-        for address in settings.addresses {
+        for &address in &settings.addresses {
             let known = internet::addresses::Address::permanent(address, prefix_len(address));
             // The table has space for the few addresses of a gateway.
             _ = station.internet_mut().add_address(known);
@@ -109,15 +145,27 @@ impl Guest {
         station.internet_mut().set_transparent_for(Some(settings.leases));
         station.layers.tcp.defer_opens(DEFERRED_OPENS_MAX);
         station.layers.tcp.set_connections_max(settings.tcp.flows.saturating_mul(2));
+        let mut tcp = tcp_flows::Flows::new(settings.tcp);
+        let output = settings.output_rate.map(|rate| {
+            tcp.set_send_buffer(rate.buffer_bytes());
+            if rate.time_of(SUPER_SEGMENT_LEN) > SUPER_SEGMENT_TIME_MAX {
+                use_single_packets(&mut station, &settings.station);
+            }
+            FairOutput::new(rate, settings.station.packets / 2, cx)
+        });
         let relay = Relay {
-            tcp: tcp_flows::Flows::new(settings.tcp),
+            tcp,
             udp: udp_flows::Flows::new(settings.udp),
             echo: echo_flows::Flows::new(ECHO_FLOWS_MAX, NEW_ECHO_FLOWS_PER_S),
             dns: dns::Forwarder::new(settings.dns, cx),
             dns_addresses: settings.dns_addresses,
             policy: settings.policy,
+            errors: HostErrors::new(),
+            gateways: settings.addresses,
         };
-        let mut guest = Self { station, segment, scheduler: Scheduler::default(), relay };
+        let scheduler = Scheduler::default();
+        let mut guest =
+            Self { station, segment, scheduler, relay, output, unsent: None, capture: None };
         guest.open_line(cx);
         guest
     }
@@ -143,6 +191,9 @@ impl Guest {
 
     /// Processes a datagram or a frame from the device.
     pub fn receive_packet(&mut self, packet: Packet, cx: &mut Cx<'_>) {
+        if let Some(capture) = &mut self.capture {
+            capture.record(Direction::FromGuest, [packet.data(), &[], &[]], cx.now);
+        }
         let datagram = match &mut self.segment {
             Some(segment) => segment.receive(packet, &mut self.station.layers.pool, cx),
             None => Some(packet),
@@ -157,10 +208,12 @@ impl Guest {
     pub fn receive_bytes(&mut self, bytes: &[u8], cx: &mut Cx<'_>) {
         // A guest that was not ready, or that has ended its session, is there now.
         self.open_line(cx);
-        self.station.receive(bytes, cx);
-        while self.station.has_input() {
-            self.station.step(Step::Network, &mut self.relay, cx);
-            self.relay.receive(&mut self.station.layers, cx);
+        for piece in bytes.chunks(LINE_PIECE_LEN) {
+            self.station.receive(piece, cx);
+            while self.station.has_input() {
+                self.station.step(Step::Network, &mut self.relay, cx);
+                self.relay.receive(&mut self.station.layers, cx);
+            }
         }
     }
 
@@ -177,6 +230,15 @@ impl Guest {
         device: &mut dyn FnMut(Frame<'_>, &mut Cx<'_>) -> bool,
         cx: &mut Cx<'_>,
     ) {
+        let capture = &mut self.capture;
+        let device = &mut |frame: Frame<'_>, cx: &mut Cx<'_>| {
+            let Frame { packet, tail: [first, second] } = frame;
+            let is_accepted = device(frame, cx);
+            if let Some(capture) = capture.as_mut().filter(|_| is_accepted) {
+                capture.record(Direction::ToGuest, [packet.data(), first, second], cx.now);
+            }
+            is_accepted
+        };
         let Some(segment) = &mut self.segment else {
             return self.station.transmit_to(device, cx);
         };
@@ -188,16 +250,104 @@ impl Guest {
         self.station.transmit_frames_to(&mut |packet| segment.frame(packet), device, cx);
     }
 
-    /// Appends at most `limit` bytes of output for the line to `wire`, and returns their number.
-    pub fn transmit_into(&mut self, wire: &mut Vec<u8>, limit: usize, cx: &mut Cx<'_>) -> usize {
-        self.scheduler.run(&mut self.station, &mut self.relay, cx);
-        self.station.transmit_into(wire, limit, cx)
+    /// Passes the next packet of the output to a device that accepts one at a time, and returns its
+    /// length in bytes. Returns `None` if there is no packet, or if `device` returns false because it
+    /// has no space for it; [`Self::has_output`] then tells whether one waits.
+    pub fn transmit_one(
+        &mut self,
+        device: &mut dyn FnMut(Frame<'_>, &mut Cx<'_>) -> bool,
+        cx: &mut Cx<'_>,
+    ) -> Option<usize> {
+        let packet = match self.unsent.take() {
+            Some(packet) => packet,
+            None => self.next_packet(cx)?,
+        };
+        if !device(Frame { packet: &packet, tail: [&[], &[]] }, cx) {
+            self.unsent = Some(packet);
+            return None;
+        }
+        let len = packet.len();
+        cx.meter.count(Counter::LinkPacketsOut);
+        self.station.take_back(packet);
+        Some(len)
     }
 
-    /// Returns whether output may be pending for the line.
+    /// Returns the next packet of a slow output.
+    fn next_packet(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        let layers = &mut self.station.layers;
+        let frame = self.segment.as_mut().and_then(|s| s.transmit(&mut layers.pool, cx));
+        if frame.is_some() {
+            return frame;
+        }
+        let mut packet = self.output.as_mut()?.next(layers, cx)?;
+        if let Some(segment) = &mut self.segment {
+            segment.frame(&mut packet);
+        }
+        Some(packet)
+    }
+
+    /// Appends at most `limit` bytes of output for the line to `wire`, and returns their number.
+    pub fn transmit_into(&mut self, wire: &mut Vec<u8>, limit: usize, cx: &mut Cx<'_>) -> usize {
+        while let Some(step) = self.scheduler.next(&mut self.station, &self.relay, cx.now) {
+            // The output is sent in the order of the fair queue.
+            if step == Step::Send {
+                break;
+            }
+            self.scheduler.step(step, &mut self.station, &mut self.relay, cx);
+        }
+        let mut written = 0;
+        loop {
+            written += self.station.transmit_into(wire, limit - written, cx);
+            let link = self.station.link();
+            if written == limit || link.has_output() || link.is_full() {
+                return written;
+            }
+            let Some(output) = &mut self.output else { return written };
+            // The link gets the next packet when it has transmitted the one before.
+            let Some(packet) = output.next(&mut self.station.layers, cx) else { return written };
+            if let Err(packet) = self.station.link_mut().send(packet, cx) {
+                // The link has counted it.
+                self.station.take_back(packet);
+                return written;
+            }
+        }
+    }
+
+    /// Moves new datagrams to a slow output, so that the queue of the station has space.
+    fn collect_output(&mut self, cx: &mut Cx<'_>) {
+        if let Some(output) = &mut self.output {
+            output.collect(&mut self.station.layers, cx);
+        }
+    }
+
+    /// Returns whether output may be pending for a slow output.
     #[must_use]
     pub fn has_output(&self) -> bool {
-        self.station.link().has_output() || self.station.has_output()
+        self.unsent.is_some()
+            || self.station.link().has_output()
+            || self.station.has_output()
+            || self.output.as_ref().is_some_and(FairOutput::has_output)
+            || self.segment.as_ref().is_some_and(Segment::has_output)
+    }
+
+    /// Returns the counters of a slow output.
+    #[must_use]
+    pub fn output_counters(&self) -> Option<&QueueCounters> {
+        self.output.as_ref().map(FairOutput::counters)
+    }
+
+    /// Returns the size of the receive buffer of the host's sockets in bytes, if the output is so slow
+    /// that a larger buffer would delay the data of its own flow.
+    #[must_use]
+    pub fn socket_buffer(&self) -> Option<usize> {
+        self.relay.tcp.socket_buffer()
+    }
+
+    /// Returns the number of bytes that are worth a read from a socket: less than the send buffer of
+    /// a connection.
+    #[must_use]
+    pub fn read_min(&self) -> usize {
+        self.relay.tcp.read_min()
     }
 
     /// Returns the link of the guest.
@@ -292,6 +442,32 @@ impl Guest {
         &self.relay.echo
     }
 
+    /// Returns the destinations that the policy has refused.
+    #[must_use]
+    pub fn refused(&self) -> Refused {
+        self.relay.policy.refused()
+    }
+
+    /// Copies all packets from now on, for [`Self::captured`]. Returns false for a guest at a serial
+    /// line, which has no packets.
+    pub fn start_capture(&mut self) -> bool {
+        let has_packets = matches!(self.station.link(), Link::Datagram(_) | Link::Ethernet(_));
+        if has_packets {
+            self.capture = Some(Capture::default());
+        }
+        has_packets
+    }
+
+    /// Stops copying packets, and returns the number of packets of which no copy was made.
+    pub fn stop_capture(&mut self) -> u64 {
+        self.capture.take().map_or(0, |capture| capture.dropped())
+    }
+
+    /// Returns the next copy of a packet.
+    pub fn captured(&mut self) -> Option<CapturedPacket> {
+        self.capture.as_mut()?.next_packet()
+    }
+
     /// Returns the states of the TCP flows.
     pub fn tcp_statuses(&self) -> impl Iterator<Item = (Key, tcp_flows::Status)> + '_ {
         self.relay.tcp.statuses(&self.station.layers.tcp)
@@ -320,15 +496,15 @@ impl Guest {
         self.relay.tcp.connected(&mut self.station.layers.tcp, flow, cx);
     }
 
-    /// Reports that the socket of a TCP flow could not be connected.
-    pub fn connect_failed(&mut self, flow: Key, cx: &mut Cx<'_>) {
-        self.relay.tcp.connect_failed(&mut self.station.layers.tcp, flow, cx);
-    }
-
     /// Returns the next data of the guest for the socket of a TCP flow.
     #[must_use]
     pub fn to_host(&self, flow: Key) -> &[u8] {
         self.relay.tcp.to_host(&self.station.layers.tcp, flow)
+    }
+
+    /// Returns all data of the guest for the socket of a TCP flow, in pieces.
+    pub fn to_host_pieces(&self, flow: Key) -> impl Iterator<Item = &[u8]> {
+        self.relay.tcp.to_host_pieces(&self.station.layers.tcp, flow)
     }
 
     /// Removes data that the socket of a TCP flow has accepted.
@@ -369,6 +545,12 @@ impl Guest {
         self.relay.tcp.host_reset(&mut self.station.layers.tcp, flow, cx);
     }
 
+    /// Ends all TCP flows because the guest is gone, and resets their sockets. Without this, a
+    /// connection on which no data waits would last until its keep-alive fails.
+    pub fn end_tcp_flows(&mut self, cx: &mut Cx<'_>) {
+        self.relay.tcp.end_all(&mut self.station.layers.tcp, cx);
+    }
+
     /// Sends datagrams of `size` bytes that the socket of a UDP flow has received from `source` to
     /// the guest. Returns false if the guest's queue is full, and the datagrams are dropped.
     pub fn datagrams_to_guest(
@@ -384,6 +566,7 @@ impl Guest {
             return true;
         }
         let sent = self.station.layers.send_between(ends, data, size, cx);
+        self.collect_output(cx);
         !sent.is_pending()
     }
 
@@ -423,16 +606,27 @@ impl Guest {
 impl Relay {
     /// Processes received datagrams of other protocols than TCP.
     fn receive(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
-        while let Some(datagram) = layers.receive_raw() {
+        let mtu = layers.internet.mtu();
+        while let Some(mut datagram) = layers.receive_raw() {
             match datagram.header.protocol {
                 Protocol::Udp => {
                     let Layers { udp, pool, .. } = &mut *layers;
+                    let marks = marks_of(&mut datagram, mtu);
                     let Some(relayed) = udp.parse_relayed(datagram, pool, cx) else { continue };
-                    self.receive_datagram(&relayed, cx);
+                    self.receive_datagram(&relayed, marks, layers, cx);
                     layers.pool.put(relayed.packet);
                 }
                 Protocol::Icmp | Protocol::ICMPV6 => {
-                    self.echo.receive(&datagram, &mut self.policy, cx);
+                    if !self.echo.receive(&datagram, &mut self.policy, cx) {
+                        let about = Quotation {
+                            source: datagram.header.source,
+                            destination: datagram.header.destination,
+                            protocol: datagram.header.protocol,
+                            header: &[],
+                            payload: datagram.packet.data(),
+                        };
+                        self.report(PROHIBITED, None, &about, layers, cx);
+                    }
                     layers.pool.put(datagram.packet);
                 }
                 Protocol::Tcp | Protocol::Other(_) => layers.pool.put(datagram.packet),
@@ -441,7 +635,13 @@ impl Relay {
         self.send_dns_replies(layers, cx);
     }
 
-    fn receive_datagram(&mut self, relayed: &Relayed, cx: &mut Cx<'_>) {
+    fn receive_datagram(
+        &mut self,
+        relayed: &Relayed,
+        marks: Marks,
+        layers: &mut Layers,
+        cx: &mut Cx<'_>,
+    ) {
         let Relayed { source, destination, packet } = relayed;
         let is_dns = destination.port() == DOMAIN_PORT;
         if is_dns && self.dns_addresses.contains(&destination.ip()) {
@@ -452,8 +652,17 @@ impl Relay {
             for query in packet.data().chunks(size) {
                 self.dns.receive_query(*source, *destination, query, cx);
             }
-        } else {
-            self.udp.receive(relayed, &mut self.policy, cx);
+        } else if !self.udp.receive(relayed, marks, &mut self.policy, cx) {
+            let len = packet.data().len();
+            let header = host_errors::udp_header(source.port(), destination.port(), len);
+            let about = Quotation {
+                source: source.ip(),
+                destination: destination.ip(),
+                protocol: Protocol::Udp,
+                header: &header,
+                payload: packet.data(),
+            };
+            self.report(PROHIBITED, None, &about, layers, cx);
         }
     }
 
@@ -473,8 +682,46 @@ impl Application for Relay {
 
     fn run(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
         self.receive(layers, cx);
-        self.tcp.run(&mut layers.tcp, &mut self.policy, cx);
+        let Self { tcp, policy, dns, dns_addresses, .. } = self;
+        let mut route = |remote: SocketAddr| {
+            if remote.port() == DOMAIN_PORT && dns_addresses.contains(&remote.ip()) {
+                return Destination::Resolvers(dns.resolvers().iter().copied().collect());
+            }
+            match policy.permit(remote.ip()) {
+                Ok(address) => Destination::Host(SocketAddr::new(address, remote.port())),
+                Err(_) => Destination::Denied,
+            }
+        };
+        tcp.run(&mut layers.tcp, &mut route, cx);
     }
+}
+
+/// Returns the fields of the IP header that the host's socket sends alike. `mtu` is that of the
+/// guest.
+fn marks_of(datagram: &mut Datagram, mtu: u16) -> Marks {
+    let Datagram { header, header_len, packet } = datagram;
+    let forbids_fragments = if header.destination.is_ipv4() {
+        packet.unpull(*header_len);
+        let flags = packet.data().get(FLAGS_OFFSET).copied().unwrap_or(0);
+        packet.pull(*header_len);
+        flags & DONT_FRAGMENT != 0
+    } else {
+        // Only a guest fragments an IPv6 datagram. A longer one has arrived in fragments.
+        let len = match packet.offload.segment_size {
+            0 => packet.len(),
+            size => usize::from(size) + UDP_HEADER_LEN,
+        };
+        len + IPV6_HEADER_LEN <= usize::from(mtu)
+    };
+    Marks { hop_limit: header.hop_limit, forbids_fragments }
+}
+
+/// Switches off super-segments and super-datagrams, which the device would split. It delivers
+/// received ones nevertheless.
+fn use_single_packets(station: &mut Station, settings: &station::Settings) {
+    let station::Settings { checksum_offload, routines, .. } = *settings;
+    station.layers.tcp.set_tso(false);
+    station.layers.udp.set_lower_level(udp::LowerLevel { uso: false, checksum_offload, routines });
 }
 
 fn prefix_len(address: IpAddr) -> u8 {

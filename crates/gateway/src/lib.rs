@@ -14,6 +14,10 @@
 //! the gateway does not read it, so that the sender's window closes. The gateway therefore drops no
 //! TCP data and queues at most one window per flow and direction.
 //!
+//! An output that is slower than the gateway, such as a serial line, is shared fairly between the
+//! flows of its guest. Data for it waits in the senders, or in a fair queue if it is datagrams
+//! (module `fair_output`). A rate can be shared between all guests ([`SharedRate`]).
+//!
 //! # The interface to the driver
 //!
 //! The engine does no I/O. [`Guest::receive_packet`] and [`Guest::transmit_to`] connect it to the
@@ -21,10 +25,12 @@
 //! and the driver reports the results by the methods of [`Guest`].
 #![forbid(unsafe_code)]
 
+pub mod capture;
 pub mod dhcp_server;
 pub mod dhcpv6_server;
 pub mod dns;
 pub mod domain_name;
+mod fair_output;
 mod guest;
 mod incremental_checksum;
 pub mod policy;
@@ -35,6 +41,9 @@ pub mod relay;
 mod relay_tests;
 pub mod router;
 pub mod segment;
+mod shared_rate;
 mod slab;
 
-pub use guest::{Event, Guest, Medium, Settings};
+pub use fair_output::OutputRate;
+pub use guest::{ConnectFailure, Event, Guest, Medium, Settings};
+pub use shared_rate::{RateLimit, SharedRate};

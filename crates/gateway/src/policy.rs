@@ -26,7 +26,8 @@
 //! | Teredo (RFC 4380 §4) | `2001::/32` | the server at bit 32, the client inverted at bit 96 |
 //!
 //! The gateway's own addresses stand for the host's loopback address, if the settings permit it.
-//! Rules do not apply to them. Ports are not considered.
+//! Further addresses may stand for others ([`Settings::mappings`]). Rules do not apply to them. Ports
+//! are not considered.
 
 #[cfg(test)]
 mod tests;
@@ -113,6 +114,8 @@ pub struct Settings {
     pub gateways: Vec<IpAddr>,
     /// Whether the gateway's addresses stand for the host's loopback addresses.
     pub permits_host_loopback: bool,
+    /// Addresses that stand for another address of the host, each before that address.
+    pub mappings: Vec<(IpAddr, IpAddr)>,
     /// The rules of the user, in any order.
     pub rules: Vec<Rule>,
 }
@@ -163,6 +166,10 @@ impl Policy {
     /// Returns the reason if the guest may not reach the destination.
     pub fn check(&self, destination: IpAddr) -> Result<IpAddr, Refusal> {
         let destination = destination.to_canonical();
+        if let Some((_, to)) = self.settings.mappings.iter().find(|(from, _)| *from == destination)
+        {
+            return Ok(*to);
+        }
         if self.settings.gateways.contains(&destination) {
             return self.host_loopback(destination);
         }

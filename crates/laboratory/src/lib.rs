@@ -3,7 +3,8 @@
 //!
 //! This crate uses only the public API of `net`, `protocols`, `simulator` and `records`, and the
 //! control structures of `control`. It prints nothing. The caller provides what depends on the
-//! machine: clocks, devices, files and stores.
+//! machine: clocks, devices, files and stores. Only the live tables of TM-233 (`tm233::live`) open
+//! devices and start programs themselves.
 
 pub mod comparison_tables;
 pub mod control;

@@ -10,6 +10,8 @@
 #[cfg(target_os = "linux")]
 mod atomic_file;
 #[cfg(target_os = "linux")]
+pub mod background;
+#[cfg(target_os = "linux")]
 pub mod batch;
 #[cfg(target_os = "linux")]
 pub mod beneath;
@@ -35,6 +37,8 @@ mod epoll;
 pub mod error_queue;
 #[cfg(target_os = "linux")]
 pub mod fs_credentials;
+#[cfg(target_os = "linux")]
+pub mod guest_command;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub mod heap;
 #[cfg(target_os = "linux")]
@@ -44,11 +48,17 @@ pub mod inherited_descriptor;
 #[cfg(target_os = "linux")]
 pub mod interface;
 #[cfg(target_os = "linux")]
+pub mod interface_route;
+#[cfg(target_os = "linux")]
+pub mod interface_setting;
+#[cfg(target_os = "linux")]
 pub mod load;
 #[cfg(target_os = "linux")]
 pub mod modem_lines;
 #[cfg(target_os = "linux")]
 pub mod namespace;
+#[cfg(target_os = "linux")]
+pub mod namespace_sockets;
 #[cfg(target_os = "linux")]
 pub mod namespace_watch;
 #[cfg(target_os = "linux")]
@@ -71,6 +81,8 @@ pub mod privileges;
 #[cfg(target_os = "linux")]
 pub mod process;
 #[cfg(target_os = "linux")]
+pub mod proxy_neighbor;
+#[cfg(target_os = "linux")]
 pub mod pty;
 #[cfg(target_os = "linux")]
 pub mod queue_steering;
@@ -81,10 +93,15 @@ pub mod receive_delay;
 #[cfg(target_os = "linux")]
 pub mod route;
 #[cfg(target_os = "linux")]
+pub mod sandbox;
+#[cfg(target_os = "linux")]
 pub mod schedule;
 pub mod serial;
+mod serial_lock;
 #[cfg(target_os = "linux")]
 pub mod service_manager;
+#[cfg(target_os = "linux")]
+pub mod signal_descriptor;
 #[cfg(target_os = "linux")]
 pub mod socket;
 pub mod state_directory;

@@ -9,6 +9,7 @@
 //! [`crate::tun_in_namespace`], watches of processes, and [`std::process::Command`] are no longer
 //! available.
 
+use crate::sandbox::Sandbox;
 use rustix::io::Errno;
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
@@ -33,6 +34,21 @@ pub fn drop_capabilities(kept: CapabilitySet) -> Result<(), PrivilegeError> {
     if threads > 1 {
         return Err(PrivilegeError::Threads(threads));
     }
+    drop_in_this_thread(kept)
+}
+
+/// As [`drop_capabilities`], in a sandbox, which has no /proc. No thread may have been started since
+/// it was entered.
+///
+/// # Errors
+///
+/// Returns [`PrivilegeError::Capabilities`].
+pub fn drop_capabilities_in(_sandbox: &Sandbox, kept: CapabilitySet) -> Result<(), PrivilegeError> {
+    drop_in_this_thread(kept)
+}
+
+/// As [`drop_capabilities`], in a child that is the fork of a process with a single thread.
+pub(crate) fn drop_in_child(kept: CapabilitySet) -> Result<(), PrivilegeError> {
     drop_in_this_thread(kept)
 }
 

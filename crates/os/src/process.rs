@@ -54,6 +54,15 @@ impl Program {
         Ok(kill_process(Pid::from_child(&self.child), signal)?)
     }
 
+    /// Sends SIGTERM, unless the program has exited.
+    ///
+    /// # Errors
+    ///
+    /// Returns EPERM if the program runs as another user.
+    pub fn terminate(&mut self) -> io::Result<()> {
+        self.signal(Signal::TERM)
+    }
+
     /// Returns the program's exit status, or `None` while the program runs.
     ///
     /// # Errors
@@ -163,6 +172,46 @@ pub fn reset_interrupts() {
     }
 }
 
+/// Closes all descriptors that the starting program has passed but the standard streams and `kept`.
+/// A program in the background would otherwise keep the pipes of its caller open.
+///
+/// Call this function before the process opens descriptors of its own. Before Linux 5.9, the
+/// descriptors stay open.
+pub fn close_inherited(kept: Option<i32>) {
+    let close = |first: u32, last: u32| {
+        if first <= last {
+            // SAFETY: no descriptor above the standard streams has an owner in this process yet.
+            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+        }
+    };
+    let first = 3;
+    match kept.and_then(|kept| u32::try_from(kept).ok()).filter(|kept| *kept >= first) {
+        Some(kept) => {
+            close(first, kept - 1);
+            close(kept + 1, u32::MAX);
+        }
+        None => close(first, u32::MAX),
+    }
+}
+
+/// Makes SIGTERM and SIGQUIT end this process with exit code 0, without running destructors.
+pub fn exit_at_termination() {
+    extern "C" fn exit(_signal: libc::c_int) {
+        // SAFETY: `_exit` may be called in a handler of signals.
+        unsafe { libc::_exit(0) }
+    }
+    for signal in [libc::SIGTERM, libc::SIGQUIT] {
+        // SAFETY: the handler only ends the process.
+        unsafe { libc::signal(signal, exit as extern "C" fn(libc::c_int) as libc::sighandler_t) };
+    }
+}
+
+/// Ignores SIGINT, which a terminal also sends to the program that this process runs.
+pub fn ignore_interrupts() {
+    // SAFETY: the signal may be ignored, and no handler is installed.
+    unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
+}
+
 /// Returns the limit on open descriptors of this process; `None` if it is unlimited.
 #[must_use]
 pub fn descriptors_max() -> Option<u64> {
@@ -209,6 +258,24 @@ mod tests {
         let previous_limit = getrlimit(Resource::Nofile);
         allow_descriptors(16).unwrap();
         assert_eq!(getrlimit(Resource::Nofile), previous_limit);
+    }
+
+    #[test]
+    fn inherited_descriptors_are_closed_but_the_kept_one() {
+        let program = crate::testing::this_program("process::tests::child_closes_descriptors");
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec \"$0\" \"$@\" 7</dev/null 8</dev/null 9</dev/null"]);
+        command.arg(program.get_program()).args(program.get_args());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+
+    #[test]
+    #[ignore = "run as a child process by another test"]
+    fn child_closes_descriptors() {
+        close_inherited(Some(8));
+        let is_open = |number| std::fs::metadata(format!("/proc/self/fd/{number}")).is_ok();
+        assert_eq!([7, 8, 9].map(is_open), [false, true, false]);
     }
 
     // attack row 123

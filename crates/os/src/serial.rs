@@ -5,6 +5,7 @@
 //! line works. The terminal end of a pseudo-terminal works too.
 
 use crate::readiness::OwnsDescriptor;
+use crate::serial_lock::{LineLocked, SerialLock};
 use crate::unless_blocked;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -132,12 +133,13 @@ impl LineSettings {
     }
 }
 
-/// An open serial line. Dropping it restores the device's previous modes.
+/// An open serial line, locked against other programs. Dropping it restores the device's previous modes.
 #[derive(Debug)]
 pub struct Serial {
     descriptor: OwnedFd,
     original_modes: Termios,
     bits_per_second: u32,
+    _lock: SerialLock,
 }
 
 // SAFETY: a serial line is an `OwnedFd` that is never replaced.
@@ -182,8 +184,10 @@ impl Serial {
         if bits_per_second == 0 || raw.set_speed(bits_per_second).is_err() {
             return Err(rate_refused(None));
         }
+        let lock = SerialLock::acquire(device, &descriptor)
+            .map_err(|LineLocked| SerialError::InUse(device.into()))?;
         ioctl_tiocexcl(&descriptor).map_err(other_error)?;
-        let serial = Self { descriptor, original_modes, bits_per_second };
+        let serial = Self { descriptor, original_modes, bits_per_second, _lock: lock };
         tcsetattr(&serial.descriptor, OptionalActions::Now, &raw).map_err(|error| match error {
             Errno::INVAL | Errno::RANGE => rate_refused(None),
             error => other_error(error),
@@ -470,6 +474,16 @@ mod tests {
         let modes = tcgetattr(pty.terminal()).unwrap();
         assert!(modes.local_modes.contains(LocalModes::ICANON | LocalModes::ECHO));
         assert_ne!(modes.output_speed(), 19_200);
+    }
+
+    #[test]
+    fn a_line_cannot_be_opened_twice_even_by_root() {
+        let pty = line();
+        let serial = Serial::open(pty.path(), 19_200).unwrap();
+        let error = Serial::open(pty.path(), 19_200).unwrap_err();
+        assert!(matches!(error, SerialError::InUse(_)) && error.to_string().contains("fuser"));
+        drop(serial);
+        Serial::open(pty.path(), 19_200).unwrap();
     }
 
     #[test]

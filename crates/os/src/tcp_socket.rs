@@ -1,8 +1,11 @@
 //! TCP sockets of a gateway: connections that are opened without waiting, and listeners.
 //!
 //! A gateway opens a connection with [`connect`], waits until the socket is writable, and then
-//! calls [`connect_result`]. All sockets are non-blocking and without Nagle's algorithm: a gateway
-//! passes on the segments of its guest.
+//! calls [`connect_result`]. All sockets are non-blocking. Each option costs a system call, so an
+//! accepted socket inherits the options of its listener, and a connecting socket has only the
+//! defaults of the system. A gateway passes on the segments of its guest. It therefore disables
+//! Nagle's algorithm ([`crate::socket::set_no_delay`]) of such a socket before data that the
+//! algorithm could hold back: the algorithm holds nothing back while no data is outstanding.
 
 use crate::outbound::Outbound;
 use rustix::io::Errno;
@@ -19,7 +22,6 @@ use std::task::Poll;
 /// Returns errors that the kernel detects at once: no route, or an address that is not local.
 pub fn connect(remote: SocketAddr, outbound: &Outbound) -> io::Result<TcpStream> {
     let socket = open(remote)?;
-    sockopt::set_tcp_nodelay(&socket, true)?;
     outbound.bind_interface(&socket)?;
     if let Some(address) = outbound.address {
         rustix::net::bind(&socket, &SocketAddr::new(address, 0))?;
@@ -36,14 +38,14 @@ pub fn connect(remote: SocketAddr, outbound: &Outbound) -> io::Result<TcpStream>
 ///
 /// Returns the error of the connection: refused, reset, unreachable or timed out.
 pub fn connect_result(socket: &TcpStream) -> Poll<io::Result<()>> {
-    match sockopt::socket_error(socket) {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) | Err(error) => return Poll::Ready(Err(error.into())),
-    }
     match rustix::net::getpeername(socket) {
-        Ok(_) => Poll::Ready(Ok(())),
-        Err(Errno::NOTCONN) => Poll::Pending,
-        Err(error) => Poll::Ready(Err(error.into())),
+        Ok(_) => return Poll::Ready(Ok(())),
+        Err(Errno::NOTCONN) => {}
+        Err(error) => return Poll::Ready(Err(error.into())),
+    }
+    match sockopt::socket_error(socket) {
+        Ok(Ok(())) => Poll::Pending,
+        Ok(Err(error)) | Err(error) => Poll::Ready(Err(error.into())),
     }
 }
 
@@ -65,7 +67,8 @@ impl Default for ListenOptions {
     }
 }
 
-/// Opens a listener at `local`; port 0 selects any port. A link-local address needs the scope ID of
+/// Opens a listener at `local`; port 0 selects any port. Its connections have no Nagle's algorithm,
+/// probes of the peer (keep-alive), and urgent data in line. A link-local address needs the scope ID of
 /// its interface. Connections in TIME-WAIT do not block the port.
 ///
 /// # Errors
@@ -78,6 +81,9 @@ pub fn listen(local: SocketAddr, options: &ListenOptions) -> io::Result<TcpListe
         sockopt::set_ipv6_v6only(&socket, !options.is_dual_stack)?;
     }
     Outbound { address: None, interface: options.interface.clone() }.bind_interface(&socket)?;
+    sockopt::set_tcp_nodelay(&socket, true)?;
+    sockopt::set_socket_keepalive(&socket, true)?;
+    sockopt::set_socket_oobinline(&socket, true)?;
     rustix::net::bind(&socket, &local)?;
     rustix::net::listen(&socket, options.backlog.into())?;
     Ok(socket.into())
@@ -95,7 +101,6 @@ pub fn accept(listener: &TcpListener) -> Poll<io::Result<(TcpStream, SocketAddr)
             Ok((socket, from)) => {
                 let from = from.ok_or(Errno::PROTO)?;
                 let from = SocketAddr::try_from(from)?;
-                sockopt::set_tcp_nodelay(&socket, true)?;
                 return Poll::Ready(Ok((socket.into(), from)));
             }
             Err(Errno::AGAIN) => return Poll::Pending,
@@ -141,7 +146,9 @@ mod tests {
             wait_until_readable(&listener);
             let (mut server, from) = unwrap_ready(accept(&listener)).unwrap();
             assert_eq!(from, client.local_addr().unwrap());
-            assert!(client.nodelay().unwrap() && server.nodelay().unwrap());
+            assert!(server.nodelay().unwrap());
+            assert!(sockopt::socket_keepalive(&server).unwrap());
+            assert!(sockopt::socket_oobinline(&server).unwrap());
             client.write_all(b"x").unwrap();
             wait_until_readable(&server);
             assert_eq!(server.read(&mut [0; 2]).unwrap(), 1);

@@ -169,6 +169,30 @@ fn become_user(uid: libc::uid_t, gid: libc::gid_t, groups: &[libc::gid_t]) -> io
     Ok(())
 }
 
+/// Makes this process run as the user `uid` and the group `gid` permanently, without further groups.
+/// The capabilities stay, until [`crate::privileges::drop_capabilities`] drops them.
+///
+/// # Errors
+///
+/// Returns an error if a step fails; the process must then end.
+pub fn run_as(uid: u32, gid: u32) -> io::Result<()> {
+    rustix::thread::set_keep_capabilities(true)?;
+    become_user(uid, gid, &[])?;
+    // The change of the user has made the effective set empty.
+    let own = rustix::thread::capabilities(None)?;
+    let sets = CapabilitySets { effective: own.permitted, ..own };
+    Ok(rustix::thread::set_capabilities(None, sets)?)
+}
+
+/// Returns whether the IDs of users are those of the machine: the process is in no user namespace
+/// other than the first one.
+#[must_use]
+pub fn is_in_first_namespace() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let mut words = map.split_ascii_whitespace();
+    words.next() == Some("0") && words.next() == Some("0") && words.next() == Some("4294967295")
+}
+
 /// Returns the ID of the effective user.
 #[must_use]
 pub fn effective_id() -> u32 {

@@ -316,6 +316,18 @@ mod tests {
     }
 
     #[test]
+    fn only_the_terminal_wraps_the_help_of_an_option() {
+        let program = command();
+        let arguments = program.get_subcommands().flat_map(|command| command.get_arguments());
+        let helps = arguments.flat_map(|argument| [argument.get_help(), argument.get_long_help()]);
+        for help in helps.flatten().map(ToString::to_string) {
+            let is_list = |paragraph: &str| paragraph.starts_with("- ");
+            let mut paragraphs = help.split("\n\n").filter(|paragraph| !is_list(paragraph));
+            assert!(paragraphs.all(|paragraph| !paragraph.contains('\n')), "{help}");
+        }
+    }
+
+    #[test]
     fn the_examples_in_the_help_are_valid_and_can_be_pasted_into_a_shell() {
         let program = command();
         let commands = program.get_subcommands().map(clap::Command::get_name);

@@ -30,6 +30,8 @@ pub(crate) const SERIES: &str = "Series";
 pub(crate) const SELECTION: &str = "Selection";
 /// Limits of a server.
 pub(crate) const LIMITS: &str = "Limits";
+/// Routing without translation.
+pub(crate) const ROUTING: &str = "Routing";
 /// Records, recordings and logs.
 pub(crate) const RECORDS: &str = "Records";
 /// Meters and metrics of a running program.

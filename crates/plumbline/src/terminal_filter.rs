@@ -11,7 +11,7 @@ pub(crate) struct TerminalFilter {
     /// By default plumb removes sequences that write or read the clipboard, make the terminal send
     /// a reply, print, or control the terminal emulator. Output to a file or a pipe is not
     /// filtered.
-    #[arg(long, verbatim_doc_comment, help_heading = heading::TERMINAL)]
+    #[arg(long, help_heading = heading::TERMINAL)]
     unfiltered: bool,
     /// Let the remote host write the clipboard (OSC 52), but not read it
     #[arg(long, conflicts_with = "unfiltered", help_heading = heading::TERMINAL)]

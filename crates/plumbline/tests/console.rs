@@ -13,6 +13,7 @@ use login_harness::serve_process::{PORT, RawClient, ServeProcess, unique};
 use login_harness::{SERVER, TerminalUser, in_new_network, poll_until_timeout};
 use os::pty::Pty;
 use os::tty::WindowSize;
+use rustix::process::Signal;
 use rustix::termios::{ControlModes, tcgetattr};
 use std::path::PathBuf;
 use test_support::peers;
@@ -235,6 +236,42 @@ fn an_address_without_write_access_watches() {
         device.send(b"prompt> ");
         client.wait_for(b"prompt> ");
         assert_eq!(device.end().read(&mut [0; 64]).unwrap(), None);
+        std::fs::remove_file(file).unwrap();
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_reload_changes_the_line_of_a_connected_client_and_ends_a_removed_console() {
+    in_new_network(|| {
+        let device = Device::new();
+        let file = configuration(&device, "");
+        let mut server = ServeProcess::start_with(&["--config", &file]);
+        server.wait_for_log("is open");
+        let mut client = connect_telnet_client();
+        client.wait_for(b"you have write access");
+        assert_eq!(tcgetattr(device.end()).unwrap().output_speed(), 9600);
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, text.replace("9600", "19200")).unwrap();
+        server.program.signal(Signal::HUP).unwrap();
+        server.wait_for_log("configuration reloaded");
+        poll_until_timeout(|| {
+            (tcgetattr(device.end()).unwrap().output_speed() == 19_200).then_some(())
+        });
+        client.send(b"same session");
+        device.wait_for(b"same session");
+        device.send(b"prompt> ");
+        client.wait_for(b"prompt> ");
+        let other = Device::new();
+        let names = [&device, &other].map(|device| device.name.to_str().unwrap());
+        std::fs::write(&file, text.replace(names[0], names[1])).unwrap();
+        server.program.signal(Signal::HUP).unwrap();
+        client.read_to_end_of_stream();
+        server.wait_for_log("the console was removed from the configuration");
+        let mut client = connect_telnet_client();
+        client.wait_for(b"you have write access");
+        client.send(b"other line");
+        other.wait_for(b"other line");
         std::fs::remove_file(file).unwrap();
     });
 }

@@ -1,117 +1,22 @@
 //! Tests of `plumb gateway` with guests in network namespaces.
-//!
-//! Each test has its own network namespace, which stands for the host: 10.99.0.1 is one of its
-//! addresses. The guest is a thread in another namespace. The gateway is the shipped program.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail")]
 
-use os::namespace::enter_new_network;
+#[expect(dead_code, reason = "each crate of tests uses its part of the harness")]
+mod gateway_harness;
+
+use gateway_harness::{
+    GATEWAY, GUEST, Gateway, Guest, HOST, PRIVATE, TIMEOUT, accept, command, in_host_network,
+    listen, test_data,
+};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc::{Sender, channel};
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::channel;
 use std::thread;
-use std::time::Duration;
-use test_support::{ProgramLog, in_configured_network};
-
-const HOST: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
-const PRIVATE: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 1);
-const GUEST: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 100);
-const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
-const TIMEOUT: Duration = Duration::from_secs(20);
-
-/// A guest: a thread in a network namespace of its own, which runs what it is given.
-struct Guest {
-    namespace: String,
-    work: Sender<Box<dyn FnOnce() + Send>>,
-}
-
-impl Guest {
-    fn new() -> Self {
-        let (work, queue) = channel::<Box<dyn FnOnce() + Send>>();
-        let (ready, is_ready) = channel();
-        thread::spawn(move || {
-            enter_new_network().unwrap();
-            let thread = rustix::thread::gettid().as_raw_nonzero();
-            ready.send(format!("/proc/{}/task/{thread}/ns/net", std::process::id())).unwrap();
-            queue.into_iter().for_each(|work| work());
-        });
-        Self { namespace: is_ready.recv().unwrap(), work }
-    }
-
-    /// Runs `work` in the namespace of the guest, and returns its result.
-    fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
-        let (result, receiver) = channel();
-        self.work.send(Box::new(move || result.send(work()).unwrap())).unwrap();
-        receiver.recv_timeout(TIMEOUT).unwrap()
-    }
-
-    fn connect(&self, to: SocketAddr) -> std::io::Result<TcpStream> {
-        self.run(move || {
-            let stream = TcpStream::connect_timeout(&to, TIMEOUT)?;
-            stream.set_read_timeout(Some(TIMEOUT))?;
-            Ok(stream)
-        })
-    }
-}
-
-/// A running gateway, which is killed at the end.
-struct Gateway {
-    child: Child,
-}
-
-impl Gateway {
-    fn start(guest: &Guest, arguments: &[&str]) -> Self {
-        let mut child = command(&format!("netns:{}", guest.namespace), arguments)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        ProgramLog::read(child.stderr.take().unwrap()).wait_for("10.0.2.100");
-        Self { child }
-    }
-}
-
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        // Fails if the gateway has ended already.
-        _ = self.child.kill();
-        _ = self.child.wait();
-    }
-}
-
-fn command(guest: &str, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
-    command.arg("gateway").arg(guest).args(arguments).stdin(Stdio::null());
-    command
-}
-
-fn in_host_network(test: impl FnOnce() + Send) {
-    let host = format!("{HOST}/32");
-    let private = format!("{PRIVATE}/32");
-    let addresses: [&[&str]; 2] =
-        [&["addr", "add", &host, "dev", "lo"], &["addr", "add", &private, "dev", "lo"]];
-    in_configured_network(enter_new_network, &addresses, test);
-}
-
-fn listen(address: Ipv4Addr) -> (TcpListener, SocketAddr) {
-    let listener = TcpListener::bind((address, 0)).unwrap();
-    let address = listener.local_addr().unwrap();
-    (listener, address)
-}
-
-fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
-    let (stream, from) = listener.accept().unwrap();
-    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
-    (stream, from)
-}
-
-/// Returns bytes that repeat only after a long period.
-fn test_data(len: usize, seed: u64) -> Vec<u8> {
-    let mut rng = net::rng::Rng::from_seed(seed);
-    std::iter::repeat_with(|| rng.next_u64().to_le_bytes()).flatten().take(len).collect()
-}
+use test_support::ProgramLog;
 
 #[test]
 fn a_guest_and_a_host_exchange_data_and_close_each_direction() {
@@ -224,15 +129,11 @@ fn connections_beyond_the_limit_of_descriptors_wait_until_one_is_free() {
         let guest = Guest::new();
         let port = listen(Ipv4Addr::LOCALHOST).1.port();
         let namespace = format!("netns:{}", guest.namespace);
-        let mut child = Command::new("prlimit")
+        let mut limited = Command::new("prlimit");
+        limited
             .args(["--nofile=48:48", env!("CARGO_BIN_EXE_plumb"), "gateway", &namespace])
-            .args(["-p", &format!("{port}:80")])
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        ProgramLog::read(child.stderr.take().unwrap()).wait_for("10.0.2.100");
-        let _gateway = Gateway { child };
+            .args(["-p", &format!("{port}:80")]);
+        let _gateway = Gateway::start_command(limited);
         let listener = guest.run(|| TcpListener::bind((GUEST, 80)).unwrap());
         let connect = |_| {
             let client = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();

@@ -5,12 +5,16 @@
 
 #[path = "modem/blocks_over_telnet.rs"]
 mod blocks_over_telnet;
+#[path = "modem/boards.rs"]
+mod boards;
 #[path = "modem/cancelled.rs"]
 mod cancelled;
 #[expect(dead_code, reason = "each crate of tests uses its part of the harness")]
 mod login_harness;
 #[path = "modem/remote_shell.rs"]
 mod remote_shell;
+#[path = "modem/without_binary.rs"]
+mod without_binary;
 
 use login_harness::serve_process::{PORT, ServeProcess, unique};
 use login_harness::{SERVER, Server, TerminalUser, in_new_network, plumb};

@@ -439,7 +439,7 @@ fn sighup_resets_the_modes_that_the_remote_host_has_set() {
 fn a_user_logs_in_over_a_serial_line_with_an_assigned_address() {
     let line = SerialLine::start();
     let mut user = TerminalUser::with_arguments(&["--via", &line.via(), llp_station::HOST]);
-    user.wait_for_text("Connected to 10.0.0.6 port 23 via plumb's own TCP/IP on serial:");
+    user.wait_for_text("Connected to 10.0.0.6 port 23 via plumb's own TCP/IP on");
     user.type_keys("mumble");
     user.wait_for_text("mumble");
     user.type_keys("\x1dstatus\r");

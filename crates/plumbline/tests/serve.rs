@@ -401,6 +401,18 @@ fn a_silent_client_times_out_and_sessions_per_source_are_limited() {
 
 #[test]
 #[ignore = "needs root or a user namespace"]
+fn a_program_without_a_login_is_logged_with_its_user() {
+    in_new_network(|| {
+        let server = ServeProcess::start(SHELL);
+        let line = server.wait_for_log("NO LOGIN");
+        let expected = "warning: NO LOGIN: any client that reaches 10.0.0.1:2323 runs 'env' as root; \
+                        restrict the clients with --allow";
+        assert!(line.ends_with(expected), "{line}");
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
 fn a_denied_prefix_gets_a_message_and_is_logged() {
     in_new_network(|| {
         let server = ServeProcess::start(&[&["--deny", "10.0.0.0/24"], SHELL].concat());

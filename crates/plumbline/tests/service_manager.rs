@@ -10,11 +10,12 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use test_support::{ProgramLog, poll_until_timeout};
+use test_support::{ProgramLog, peers, poll_until_timeout};
 
 /// Moves descriptors 0 and 1 to 3 and 4, and sets `LISTEN_PID`, as systemd does.
 const INHERIT: &str = r#"exec 3<&0 4<&1 0</dev/null 1>/dev/null
@@ -147,7 +148,49 @@ fn a_log_file_has_times_and_sessions_and_is_opened_again_on_sighup() {
     get();
     wait_for_line(&log_file, "[2] 127.0.0.1");
     assert!(!fs::read_to_string(renamed).unwrap().contains("[2]"));
-    assert_eq!(log.lines(), Vec::<String>::new());
+    assert_eq!(log.lines(), [format!("the log continues in {}", log_file.display())]);
+}
+
+/// Takes the part of systemctl for the server: checks the arguments, and sends the signal.
+const SYSTEMCTL: &str = r#"#!/bin/sh
+[ "$*" = 'kill --kill-who=main --signal=HUP plumb-serve.service plumb-console@*.service' ] &&
+exec kill -HUP PID
+"#;
+
+#[test]
+#[ignore = "needs logrotate"]
+fn the_packaged_configuration_of_logrotate_rotates_the_log_of_a_running_server() {
+    let directory = Directory::new("logrotate");
+    let path = directory.configuration("[ftp]\nroot = \"ROOT\"\nlisten = [\"127.0.0.1:0\"]\n");
+    let logs = directory.0.join("log");
+    fs::create_dir(&logs).unwrap();
+    let log_file = logs.join("serve.log");
+    let mut command = plumb();
+    command.args(["serve", "--config"]).arg(path).arg("--log-file").arg(&log_file);
+    let (mut program, _log) = directory.start(&mut command);
+    wait_for_line(&log_file, "serving FTP at ");
+    let systemctl = SYSTEMCTL.replace("PID", &program.child().id().to_string());
+    let systemctl = directory.write("systemctl", &systemctl);
+    fs::set_permissions(systemctl, fs::Permissions::from_mode(0o755)).unwrap();
+    let user = |option| {
+        let output = Command::new("id").args([option, "-n"]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let owner = format!("{} {}", user("-u"), user("-g"));
+    let text = include_str!("../../../packaging/logrotate.conf")
+        .replace("/var/log/plumb", logs.to_str().unwrap())
+        .replace("/run/systemd/system", logs.to_str().unwrap())
+        .replace("plumb plumb", &owner);
+    let configuration = directory.write("logrotate.conf", &text);
+    fs::set_permissions(&configuration, fs::Permissions::from_mode(0o644)).unwrap();
+    let mut logrotate = peers::LOGROTATE.command();
+    logrotate.args(["--force", "--state"]).arg(directory.0.join("rotated")).arg(configuration);
+    let programs = format!("{}:/usr/bin:/bin", directory.0.display());
+    let output = logrotate.env("PATH", programs).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    wait_for_line(&log_file, "configuration reloaded");
+    let renamed = fs::read_to_string(logs.join("serve.log.1")).unwrap();
+    assert!(renamed.contains("serving FTP at ") && !renamed.contains("reloaded"), "{renamed}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use carrier::TcpConnection;
 use os::host::Host;
 use rustix::io::Errno;
 use rustix::net::sockopt;
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -92,9 +93,11 @@ pub(super) enum ServerListener {
 }
 
 impl ServerListener {
-    /// Opens a listener at `address`, or at its port on `host`. `closing` are listeners of this server
-    /// that are about to be closed and use the port at other addresses, such as a loopback address
-    /// beside a wildcard address.
+    /// Opens a listener at `address`, or at its port on `host`. `closing` are listeners of this process
+    /// that are about to be closed, with their addresses. If one of them has the same address, its
+    /// socket is taken and it is removed from the list: the process may be unable to bind it again,
+    /// such as a privileged port. Others may use the port at other addresses, such as a loopback
+    /// address beside a wildcard address.
     ///
     /// # Errors
     ///
@@ -102,20 +105,32 @@ impl ServerListener {
     pub(super) fn open(
         host: Option<&Host>,
         address: SocketAddr,
-        closing: &[Rc<Self>],
+        closing: &RefCell<Vec<(SocketAddr, Rc<Self>)>>,
     ) -> Result<Self> {
         let Some(host) = host else {
-            let open = || Self::open_kernel(address, !closing.is_empty());
-            let kernel = closing.iter().filter_map(|listener| match &**listener {
-                Self::Kernel(listener) => Some(listener),
-                Self::Userspace(_) => None,
-            });
-            return with_shared_port(kernel, open);
+            return Self::open_beside(address, &mut closing.borrow_mut());
         };
         let port = address.port();
         let listener = host.listen(port);
         let failure = || format!("cannot listen on port {port} of plumb's own TCP/IP stack");
         listener.map(Self::Userspace).with_context(failure)
+    }
+
+    fn open_beside(address: SocketAddr, closing: &mut Vec<(SocketAddr, Rc<Self>)>) -> Result<Self> {
+        let moved = closing.iter().position(|(other, _)| *other == address && other.port() != 0);
+        if let Some(at) = moved
+            && let (_, listener) = closing.swap_remove(at)
+            && let Self::Kernel(listener) = &*listener
+        {
+            return duplicate(listener).map_err(|error| listen_error(address, error));
+        }
+        let at_port = closing.iter().filter(|(other, _)| other.port() == address.port());
+        let listeners = at_port.filter_map(|(_, listener)| match &**listener {
+            Self::Kernel(listener) => Some(listener),
+            Self::Userspace(_) => None,
+        });
+        let listeners: Vec<_> = listeners.collect();
+        with_shared_port(&listeners, || Self::open_kernel(address, !listeners.is_empty()))
     }
 
     fn open_kernel(address: SocketAddr, shares_port: bool) -> Result<Self> {
@@ -150,6 +165,13 @@ impl ServerListener {
                 format!("port {} of plumb's own TCP/IP stack", listener.port())
             }
         })
+    }
+
+    /// Returns the number of the inode of a kernel socket.
+    #[cfg(test)]
+    pub(super) fn inode(&self) -> u64 {
+        let Self::Kernel(listener) = self else { return 0 };
+        rustix::fs::fstat(listener).unwrap().st_ino
     }
 
     /// Accepts connections for `service` until the listener fails. Returns the error; only a
@@ -238,15 +260,17 @@ impl<S: ConnectionService> Drop for AdmittedSlot<S> {
     }
 }
 
+/// Returns another handle of a kernel listener, with the connections that wait in its queue.
+fn duplicate(listener: &TcpListener) -> io::Result<ServerListener> {
+    let descriptor = listener.as_fd().try_clone_to_owned()?;
+    TcpListener::from_std(descriptor.into()).map(ServerListener::Kernel)
+}
+
 /// Calls `open` while further sockets may be bound to the ports of `closing`. `SO_REUSEPORT` is set only
 /// for this time, because other programs of the same user could share the ports, too.
-pub(super) fn with_shared_port<'a, S: AsFd + 'a, T>(
-    closing: impl Iterator<Item = &'a S>,
-    open: impl FnOnce() -> T,
-) -> T {
-    let closing: Vec<&S> = closing.collect();
+pub(super) fn with_shared_port<S: AsFd, T>(closing: &[&S], open: impl FnOnce() -> T) -> T {
     let share = |is_shared: bool| {
-        for socket in &closing {
+        for socket in closing {
             // Without the option, the port counts as used.
             _ = sockopt::set_socket_reuseport(socket, is_shared);
         }
@@ -401,7 +425,9 @@ mod tests {
 
     /// Runs `service` at a free port, and returns the address.
     fn start(service: &Rc<TestService>) -> SocketAddr {
-        let listener = ServerListener::open(None, (Ipv4Addr::LOCALHOST, 0).into(), &[]).unwrap();
+        let listener =
+            ServerListener::open(None, (Ipv4Addr::LOCALHOST, 0).into(), &RefCell::default())
+                .unwrap();
         let at = listener.name().unwrap().parse().unwrap();
         tokio::task::spawn_local(Rc::new(listener).run(Rc::clone(service)));
         at
@@ -498,14 +524,17 @@ mod tests {
     #[test]
     fn the_error_of_an_address_names_the_reason() {
         run_test(async {
-            let taken = ServerListener::open(None, (Ipv4Addr::LOCALHOST, 0).into(), &[]).unwrap();
+            let taken =
+                ServerListener::open(None, (Ipv4Addr::LOCALHOST, 0).into(), &RefCell::default())
+                    .unwrap();
             let at: SocketAddr = taken.name().unwrap().parse().unwrap();
-            let error = ServerListener::open(None, at, &[]).unwrap_err();
+            let error = ServerListener::open(None, at, &RefCell::default()).unwrap_err();
             let why = format!("cannot listen on {at}: the port is used by another program");
             assert_eq!(error.to_string(), why);
             // RFC 5737: an address for documentation.
             let error =
-                ServerListener::open(None, "192.0.2.1:9".parse().unwrap(), &[]).unwrap_err();
+                ServerListener::open(None, "192.0.2.1:9".parse().unwrap(), &RefCell::default())
+                    .unwrap_err();
             let why = "cannot listen on 192.0.2.1:9: not an address of this machine";
             assert_eq!(error.to_string(), why);
         });

@@ -120,7 +120,6 @@ impl RunningServers {
     pub(super) fn open(&self, plan: Plan) -> Result<OpenedPlan> {
         let host = self.host.as_ref();
         let is_userspace = host.is_some();
-        let listen = |address, closing: &[_]| ServerListener::open(host, address, closing);
         let ftp = plan.ftp.as_ref().map(|ftp| ftp.sockets(is_userspace)).unwrap_or_default();
         let tftp = plan.tftp.as_ref().map(|tftp| tftp.sockets(is_userspace)).unwrap_or_default();
         let metrics = plan.metrics.iter().map(|metrics| ConfiguredSocket {
@@ -128,15 +127,22 @@ impl RunningServers {
             policy: metrics.hosts.clone(),
             description: SocketDescription::default(),
         });
-        let of_metrics = |address, closing: &[_]| {
-            ServerListener::open(None, address, closing).context("cannot serve metrics")
-        };
-        let receive = |address, closing: &[_]| RequestSocket::open(host, address, closing);
+        let metrics: Vec<_> = metrics.collect();
         let logins = plan.login.as_ref().map(LoginPlan::configuration);
         let consoles = logins.map(|it| self.consoles.prepare(&it.consoles)).unwrap_or_default();
         let notes = logins.map(|it| LoginListeners::of(it, &consoles, is_userspace)).transpose()?;
         let mut notes = notes.unwrap_or_default();
         let logins = std::mem::take(&mut notes.sockets);
+        // An address can move from one server to another.
+        let mut closing = self.login.listeners.unconfigured(&logins);
+        closing.extend(self.ftp.listeners.unconfigured(&ftp));
+        closing.extend(self.metrics_sockets.unconfigured(&metrics));
+        let closing = RefCell::new(closing);
+        let listen = |address| ServerListener::open(host, address, &closing);
+        let of_metrics =
+            |address| ServerListener::open(None, address, &closing).context("cannot serve metrics");
+        let closing_tftp = self.tftp_sockets.unconfigured(&tftp);
+        let receive = |address| RequestSocket::open(host, address, &closing_tftp);
         Ok(OpenedPlan {
             login: OpenedLogins {
                 consoles,
@@ -145,7 +151,7 @@ impl RunningServers {
             },
             ftp: self.ftp.listeners.prepare(ftp, listen)?,
             tftp: self.tftp_sockets.prepare(tftp, receive)?,
-            metrics: self.metrics_sockets.prepare(metrics.collect(), of_metrics)?,
+            metrics: self.metrics_sockets.prepare(metrics, of_metrics)?,
             plan,
         })
     }
@@ -448,6 +454,37 @@ mod tests {
             // Outside of a reload, no other program can share the port.
             let error = TcpListener::bind(&wildcard).unwrap_err();
             assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+        });
+    }
+
+    #[test]
+    fn an_address_moves_from_one_server_to_another_with_its_socket() {
+        TestServers::new("moved").run(|fixture| {
+            let address = format!("127.0.0.1:{}", free_port());
+            let metrics = format!("metrics = \"{address}\"\n");
+            let tftp = "[tftp]\nroot = \"/tmp\"\nlisten = [\"127.0.0.1:0\"]\n";
+            let ftp = format!("[ftp]\nroot = \"/\"\nlisten = [\"{address}\"]\n");
+            let login = format!("[login]\nexec = [\"true\"]\nlisten = [\"{address}\"]\n");
+            let sockets = || {
+                let servers = &fixture.servers;
+                let sets = [
+                    servers.login.listeners.sockets(),
+                    servers.ftp.listeners.sockets(),
+                    servers.metrics_sockets.sockets(),
+                ];
+                // The number of its inode identifies a socket.
+                sets.map(|set| set.first().map(|listener| listener.inode()))
+            };
+            assert_eq!(fixture.reload(&ftp), Ok(()));
+            let [None, Some(inode), None] = sockets() else { panic!("{:?}", sockets()) };
+            assert_eq!(fixture.reload(&format!("{metrics}{tftp}")), Ok(()));
+            assert_eq!(sockets(), [None, None, Some(inode)]);
+            assert_eq!(fixture.reload(&login), Ok(()));
+            assert_eq!(sockets(), [Some(inode), None, None]);
+            // Only one server can take the address.
+            let error = fixture.reload(&format!("{metrics}{ftp}")).unwrap_err();
+            assert!(error.contains("Address already in use"), "{error}");
+            assert_eq!(sockets(), [Some(inode), None, None]);
         });
     }
 

@@ -58,8 +58,7 @@ impl<L, P> Drop for OpenSocket<L, P> {
 pub(super) struct SocketChanges<L, P>(Vec<(ConfiguredSocket<P>, Option<L>)>);
 
 impl<L: 'static, P: 'static> SocketSet<L, P> {
-    /// Opens the sockets of `configured` that are not open yet. `open` gets the address, and the open
-    /// sockets at its port that [`Self::apply`] will close.
+    /// Opens the sockets of `configured` that are not open yet. `open` gets the address.
     ///
     /// # Errors
     ///
@@ -67,26 +66,31 @@ impl<L: 'static, P: 'static> SocketSet<L, P> {
     pub(super) fn prepare(
         &self,
         configured: Vec<ConfiguredSocket<P>>,
-        open: impl Fn(SocketAddr, &[Rc<L>]) -> Result<L>,
+        open: impl Fn(SocketAddr) -> Result<L>,
     ) -> Result<SocketChanges<L, P>> {
-        let sockets = self.open.borrow();
-        let mut unclaimed: Vec<&OpenSocket<L, P>> = sockets.iter().collect();
-        let mut is_open = Vec::new();
-        for socket in &configured {
-            let at = unclaimed.iter().position(|open| open.configured.address == socket.address);
-            is_open.push(at.map(|at| unclaimed.swap_remove(at)).is_some());
-        }
-        let prepared = configured.into_iter().zip(is_open).map(|(socket, is_open)| {
-            let address = socket.address;
-            let closing: Vec<_> = unclaimed
-                .iter()
-                .filter(|open| open.configured.address.port() == address.port())
-                .map(|open| Rc::clone(&open.socket))
-                .collect();
-            let new = (!is_open).then(|| open(address, &closing)).transpose()?;
+        let mut unclaimed: Vec<SocketAddr> =
+            self.open.borrow().iter().map(|open| open.configured.address).collect();
+        let prepared = configured.into_iter().map(|socket| {
+            let at = unclaimed.iter().position(|address| *address == socket.address);
+            let is_open = at.map(|at| unclaimed.swap_remove(at)).is_some();
+            let new = (!is_open).then(|| open(socket.address)).transpose()?;
             Ok((socket, new))
         });
         prepared.collect::<Result<Vec<_>>>().map(SocketChanges)
+    }
+
+    /// Returns the open sockets, with their addresses, that are not in `configured`.
+    pub(super) fn unconfigured(
+        &self,
+        configured: &[ConfiguredSocket<P>],
+    ) -> Vec<(SocketAddr, Rc<L>)> {
+        let mut kept: Vec<SocketAddr> = configured.iter().map(|socket| socket.address).collect();
+        let open = self.open.borrow();
+        let unconfigured = open.iter().filter(|open| {
+            let at = kept.iter().position(|address| *address == open.configured.address);
+            at.map(|at| kept.swap_remove(at)).is_none()
+        });
+        unconfigured.map(|open| (open.configured.address, Rc::clone(&open.socket))).collect()
     }
 
     /// Closes the sockets that are no longer configured, and serves the new ones in tasks that run

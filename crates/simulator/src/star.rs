@@ -132,6 +132,12 @@ impl<A: Application, C: Center> Star<A, C> {
         self.now
     }
 
+    /// Returns the time of the next event, for a driver that runs the star in real time.
+    #[must_use]
+    pub fn next_event_at(&self) -> Option<Instant> {
+        self.event_queue.keys().next().map(|(at, _)| *at)
+    }
+
     /// Runs until `is_done` returns true.
     ///
     /// # Errors

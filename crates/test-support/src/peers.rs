@@ -102,6 +102,26 @@ pub const SLIRP: Peer =
     peer("slirp", "PLUMB_SLIRP", &["-v"], "Slirp v", "slirp").file(&["slirp-fullbolt"]);
 /// The PPP daemon pppd.
 pub const PPPD: Peer = peer("pppd", "PLUMB_PPPD", &["--version"], "pppd version", "ppp");
+/// The program that attaches SLIP of the kernel to a serial line.
+pub const SLATTACH: Peer =
+    peer("slattach", "PLUMB_SLATTACH", &["--version"], "net-tools ", "net-tools");
+/// The virtual machine QEMU.
+pub const QEMU: Peer =
+    peer("QEMU", "PLUMB_QEMU", &["--version"], "QEMU emulator version", "qemu-system-x86")
+        .file(&["qemu-system-x86_64"]);
+/// A host with lwIP at a serial line, from `crates/plumbline/tests/gateway_guests/lwip`.
+pub const LWIP_SERIAL: Peer =
+    peer("lwIP", "PLUMB_LWIP_SERIAL", &["--version"], "with lwIP ", "lwip (source)")
+        .file(&["lwip-serial"]);
+/// The DNS client dig.
+pub const DIG: Peer = peer("dig", "PLUMB_DIG", &["-v"], "DiG ", "bind9-dnsutils");
+/// The throughput measurement program iperf3.
+pub const IPERF3: Peer = peer("iperf3", "PLUMB_IPERF3", &["--version"], "iperf 3.", "iperf3");
+/// The package manager apt-get.
+pub const APT_GET: Peer = peer("apt-get", "PLUMB_APT_GET", &["--version"], "apt ", "apt");
+/// The program that rotates the log files of services.
+pub const LOGROTATE: Peer =
+    peer("logrotate", "PLUMB_LOGROTATE", &["--version"], "logrotate ", "logrotate");
 /// The XMODEM, YMODEM and ZMODEM programs of lrzsz.
 pub const LRZSZ: Peer =
     peer("lrzsz", "PLUMB_LRZSZ", &["--version"], "sz (lrzsz)", "lrzsz").file(&["sz"]);

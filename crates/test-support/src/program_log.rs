@@ -1,26 +1,59 @@
 //! Log of a running program: the lines that the program has written to a pipe.
 
-use crate::poll::poll_until_timeout;
 use std::io::{BufRead, BufReader, Read};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
+
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Lines that a program has written so far. A thread reads them until the pipe ends.
 #[derive(Debug)]
 pub struct ProgramLog {
-    lines: Arc<Mutex<Vec<String>>>,
+    received: Arc<Received>,
+}
+
+/// Lines, and the event of a further line.
+#[derive(Debug, Default)]
+struct Received {
+    lines: Mutex<Vec<String>>,
+    is_longer: Condvar,
 }
 
 impl ProgramLog {
     /// Starts to read `pipe`, usually the standard error of the program.
     pub fn read(pipe: impl Read + Send + 'static) -> Self {
-        let lines = Arc::new(Mutex::new(Vec::new()));
-        let received = Arc::clone(&lines);
+        let received = Arc::new(Received::default());
+        let log = Arc::clone(&received);
         thread::spawn(move || {
-            let lines = BufReader::new(pipe).lines().map_while(Result::ok);
-            lines.for_each(|line| lock(&received).push(line));
+            for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+                lock(&received.lines).push(line);
+                received.is_longer.notify_all();
+            }
         });
-        Self { lines }
+        Self { received: log }
+    }
+
+    /// Waits until `find` returns a value for the lines so far, and returns it.
+    ///
+    /// # Panics
+    ///
+    /// Panics with the lines if `limit` has passed.
+    pub fn find_within<T>(&self, limit: Duration, find: impl Fn(&[String]) -> Option<T>) -> T {
+        let mut found = None;
+        let is_missing = |lines: &mut Vec<String>| {
+            found = find(lines);
+            found.is_none()
+        };
+        let waited = self.received.is_longer.wait_timeout_while(
+            lock(&self.received.lines),
+            limit,
+            is_missing,
+        );
+        let (lines, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let text = lines.join("\n");
+        drop(lines);
+        found.unwrap_or_else(|| panic!("a line is missing after {limit:?}:\n{text}"))
     }
 
     /// Waits for a line that contains `text`, and returns it.
@@ -29,19 +62,19 @@ impl ProgramLog {
     ///
     /// Panics after ten seconds.
     pub fn wait_for(&self, text: &str) -> String {
-        poll_until_timeout(|| lock(&self.lines).iter().find(|line| line.contains(text)).cloned())
+        self.find_within(TIMEOUT, |lines| lines.iter().find(|line| line.contains(text)).cloned())
     }
 
     /// Returns the lines so far.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
-        lock(&self.lines).clone()
+        lock(&self.received.lines).clone()
     }
 
     /// Returns the number of lines so far that contain `text`.
     #[must_use]
     pub fn count(&self, text: &str) -> usize {
-        lock(&self.lines).iter().filter(|line| line.contains(text)).count()
+        lock(&self.received.lines).iter().filter(|line| line.contains(text)).count()
     }
 }
 

@@ -35,10 +35,15 @@ impl TerminationSignals {
             _ = second.recv() => *terminate,
             _ = third.recv() => *hang_up,
         };
-        // Failure means that a signal was received before.
-        _ = FIRST.compare_exchange(0, kind.as_raw_value(), Ordering::Relaxed, Ordering::Relaxed);
+        record(kind.as_raw_value());
         kind
     }
+}
+
+/// Records the number of a signal that a command has received by other means.
+pub fn record(signal: i32) {
+    // Failure means that a signal was received before.
+    _ = FIRST.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
 }
 
 /// Returns the exit code of a command that a signal has ended: 130 for SIGINT, 143 for SIGTERM, 129

@@ -20,12 +20,16 @@ const CRATES: &[(&str, &[&str])] = &[
     ("control", &["net", "os"]),
     ("carrier", &["net", "os", "toml-file"]),
     ("toml-file", &[]),
+    ("open-metrics", &[]),
     ("transfer", &["net", "protocols", "os", "carrier", "records"]),
-    ("server", &["net", "protocols", "os", "carrier", "transfer", "records", "toml-file"]),
+    (
+        "server",
+        &["net", "protocols", "os", "carrier", "transfer", "records", "toml-file", "open-metrics"],
+    ),
     ("measure", &["net", "protocols", "os", "carrier", "transfer", "records"]),
     ("simulator", &["net"]),
     ("gateway", &["net"]),
-    ("gateway-host", &["net", "os", "gateway"]),
+    ("gateway-host", &["net", "os", "gateway", "open-metrics"]),
     (
         "laboratory",
         &["net", "protocols", "os", "control", "records", "report", "simulator", "gateway"],
@@ -58,8 +62,8 @@ const CRATES: &[(&str, &[&str])] = &[
 ];
 
 /// Crates whose engines or data do no I/O over a network and read no clock.
-const PURE: [&str; 7] =
-    ["net", "protocols", "records", "report", "simulator", "laboratory", "gateway"];
+const PURE: [&str; 8] =
+    ["net", "protocols", "records", "report", "simulator", "laboratory", "gateway", "open-metrics"];
 
 /// Libraries that a pure crate may not use outside its tests: they reach the operating system.
 const SYSTEM_LIBRARIES: [&str; 4] = ["libc", "rustix", "socket2", "tokio"];

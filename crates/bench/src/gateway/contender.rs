@@ -4,7 +4,9 @@
 
 use super::guest::Guest;
 use super::guest_traffic::Route;
+use super::gvisor_tap_vsock::{self, GvisorTapVsock};
 use super::memory;
+use super::program_version::{first_line, with_package};
 use crate::typing::plumb;
 use anyhow::{Context, Result, bail, ensure};
 use os::interface::Interface;
@@ -22,6 +24,8 @@ pub(super) enum GatewayKind {
     Slirp4netns,
     /// pasta of the distribution.
     Pasta,
+    /// gvisor-tap-vsock, if variables name its programs.
+    GvisorTapVsock(GvisorTapVsock),
     /// plumb, by this path.
     Plumb(PathBuf),
 }
@@ -36,12 +40,14 @@ const SLIRP_HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 
 impl GatewayKind {
     /// Names of all gateways, in the order of the report.
-    pub(super) const NAMES: [&'static str; 3] = ["slirp4netns", "pasta", "plumb"];
+    pub(super) const NAMES: [&'static str; 4] =
+        ["slirp4netns", "pasta", "gvisor-tap-vsock", "plumb"];
 
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Slirp4netns => "slirp4netns",
             Self::Pasta => "pasta",
+            Self::GvisorTapVsock(_) => "gvisor-tap-vsock",
             Self::Plumb(_) => "plumb",
         }
     }
@@ -75,6 +81,10 @@ impl GatewayKind {
                 let version = first_line(Command::new("pasta").arg("--version"))?;
                 Ok((Self::Pasta, with_package(version, "passt")))
             }
+            "gvisor-tap-vsock" => {
+                let (programs, version) = GvisorTapVsock::find()?;
+                Ok((Self::GvisorTapVsock(programs), version))
+            }
             _ => {
                 let link = link_to_plumb()?;
                 let text = first_line(Command::new(&link).arg("--version"))?;
@@ -88,28 +98,41 @@ impl GatewayKind {
         }
     }
 
-    fn command(&self, guest: u32, mtu_bytes: u16) -> Command {
+    /// Starts the programs of the gateway: the gateway and, for gvisor-tap-vsock, its forwarder.
+    pub(super) fn start(
+        &self,
+        guest: &Guest,
+        mtu_bytes: u16,
+    ) -> Result<(Program, Option<Program>)> {
         let mtu = mtu_bytes.to_string();
-        let guest = guest.to_string();
+        let id = guest.id().to_string();
         let mut command = match self {
             Self::Slirp4netns => Command::new("slirp4netns"),
             Self::Plumb(link) => Command::new(link),
             Self::Pasta => Command::new("pasta"),
+            Self::GvisorTapVsock(programs) => {
+                let (proxy, forwarder) = programs.start(guest, INTERFACE, mtu_bytes)?;
+                return Ok((proxy, Some(forwarder)));
+            }
         };
         if *self == Self::Pasta {
             // --runas: as root, pasta would become another user, who may not enter the namespaces.
             command.args(["-f", "--runas", "0", "--config-net", "-4", "-I", INTERFACE]);
             command.args(["-t", "none", "-u", "none", "-T", "none", "-U", "none"]);
-            command.args(["-m", &mtu, &guest]);
+            command.args(["-m", &mtu, &id]);
         } else {
-            command.args(["-c", "--mtu", &mtu, &guest, INTERFACE]);
+            command.args(["-c", "--mtu", &mtu, &id, INTERFACE]);
         }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        command
+        Ok((Program::start(&mut command)?, None))
     }
 
     fn host(&self) -> Ipv4Addr {
-        if *self == Self::Pasta { HOST_GATEWAY } else { SLIRP_HOST }
+        match self {
+            Self::Pasta => HOST_GATEWAY,
+            Self::GvisorTapVsock(_) => gvisor_tap_vsock::HOST,
+            Self::Slirp4netns | Self::Plumb(_) => SLIRP_HOST,
+        }
     }
 }
 
@@ -123,6 +146,7 @@ pub(super) struct Gateway {
     is_plumb: bool,
     host: Ipv4Addr,
     program: Program,
+    forwarder: Option<Program>,
     guest: Guest,
 }
 
@@ -131,9 +155,8 @@ impl Gateway {
     pub(super) fn start(kind: &GatewayKind, mtu_bytes: u16) -> Result<Self> {
         let name = kind.name();
         let guest = Guest::start()?;
-        let mut command = kind.command(guest.id(), mtu_bytes);
-        let program =
-            Program::start(&mut command).with_context(|| format!("cannot start {name}"))?;
+        let started = kind.start(&guest, mtu_bytes);
+        let (program, forwarder) = started.with_context(|| format!("cannot start {name}"))?;
         let mut gateway = Self {
             label: format!("{name}, MTU {mtu_bytes}"),
             mtu_bytes,
@@ -141,41 +164,20 @@ impl Gateway {
             is_plumb: matches!(kind, GatewayKind::Plumb(_)),
             host: kind.host(),
             program,
+            forwarder,
             guest,
         };
-        gateway.wait_until_ready().with_context(|| format!("{name} does not become ready"))?;
-        gateway.idle_bytes = memory::private_bytes(gateway.id());
+        wait_until_ready(&mut gateway.program, &gateway.guest)
+            .with_context(|| format!("{name} does not become ready"))?;
+        gateway.idle_bytes = gateway.private_bytes();
         Ok(gateway)
     }
 
-    /// Waits until the interface of the guest has an address and is running.
-    fn wait_until_ready(&mut self) -> Result<()> {
-        let began = Instant::now();
-        loop {
-            if let Some(status) = self.program.exit_status()? {
-                bail!("it has exited: {status}");
-            }
-            let network = self.guest.network();
-            let is_ready = thread::scope(|scope| {
-                let is_ready = || -> Result<bool> {
-                    network.enter()?;
-                    let interface = Interface::named(INTERFACE)?;
-                    Ok(interface.address()?.is_some() && interface.is_running()?)
-                };
-                // Until then the interface does not exist.
-                scope.spawn(is_ready).join().is_ok_and(|ready| ready.unwrap_or(false))
-            });
-            if is_ready {
-                return Ok(());
-            }
-            ensure!(began.elapsed() < START_TIMEOUT, "no address after {START_TIMEOUT:?}");
-            thread::sleep(Duration::from_millis(5));
-        }
-    }
-
-    /// Returns the process ID.
-    pub(super) fn id(&self) -> u32 {
-        self.program.id()
+    /// Returns the private memory of the programs of the gateway.
+    pub(super) fn private_bytes(&self) -> Option<u64> {
+        let forwarder = self.forwarder.as_ref();
+        let forwarder = forwarder.map_or(Some(0), |program| memory::private_bytes(program.id()));
+        Some(memory::private_bytes(self.program.id())? + forwarder?)
     }
 
     pub(super) fn is_plumb(&self) -> bool {
@@ -183,7 +185,33 @@ impl Gateway {
     }
 
     pub(super) fn route(&self) -> Route<'_> {
-        Route { guest: Some(self.guest.network()), host: self.host, gateway: Some(self.id()) }
+        let programs = [Some(self.program.id()), self.forwarder.as_ref().map(Program::id)];
+        Route { guest: Some(self.guest.network()), host: self.host, programs }
+    }
+}
+
+/// Waits until the interface of a guest has an address and is running.
+pub(super) fn wait_until_ready(program: &mut Program, guest: &Guest) -> Result<()> {
+    let began = Instant::now();
+    loop {
+        if let Some(status) = program.exit_status()? {
+            bail!("it has exited: {status}");
+        }
+        let network = guest.network();
+        let is_ready = thread::scope(|scope| {
+            let is_ready = || -> Result<bool> {
+                network.enter()?;
+                let interface = Interface::named(INTERFACE)?;
+                Ok(interface.address()?.is_some() && interface.is_running()?)
+            };
+            // Until then the interface does not exist.
+            scope.spawn(is_ready).join().is_ok_and(|ready| ready.unwrap_or(false))
+        });
+        if is_ready {
+            return Ok(());
+        }
+        ensure!(began.elapsed() < START_TIMEOUT, "no address after {START_TIMEOUT:?}");
+        thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -197,21 +225,4 @@ fn link_to_plumb() -> Result<PathBuf> {
         std::os::unix::fs::symlink(plumb, &link)?;
     }
     Ok(link)
-}
-
-fn first_line(command: &mut Command) -> Result<String> {
-    let output = command.output().context("it is not installed")?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    text.lines().next().map(str::to_owned).context("it prints no version")
-}
-
-/// Adds the version of the Debian package, because pasta of Debian 12 does not know its own.
-fn with_package(version: String, package: &str) -> String {
-    let query = Command::new("dpkg-query").args(["-W", "-f", "${Version}", package]).output();
-    match query {
-        Ok(output) if output.status.success() => {
-            format!("{version} ({package} {})", String::from_utf8_lossy(&output.stdout))
-        }
-        _ => version,
-    }
 }

@@ -23,16 +23,17 @@ pub(super) struct Route<'a> {
     pub(super) guest: Option<&'a Network>,
     /// Address that leads to the host's 127.0.0.1.
     pub(super) host: Ipv4Addr,
-    /// Process ID of the gateway.
-    pub(super) gateway: Option<u32>,
+    /// Process IDs of the programs of the gateway.
+    pub(super) programs: [Option<u32>; 2],
 }
 
 impl Route<'_> {
     /// The loopback interface of the host.
-    pub(super) const KERNEL: Self = Self { guest: None, host: Ipv4Addr::LOCALHOST, gateway: None };
+    pub(super) const KERNEL: Self =
+        Self { guest: None, host: Ipv4Addr::LOCALHOST, programs: [None; 2] };
 
     fn gateway_time(&self) -> Duration {
-        self.gateway.and_then(processor_time).unwrap_or_default()
+        self.programs.into_iter().flatten().filter_map(processor_time).sum()
     }
 
     /// Moves the calling thread into the guest.

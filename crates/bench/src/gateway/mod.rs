@@ -1,4 +1,5 @@
-//! `bench gateway`: gateways of network namespaces, plumb beside slirp4netns and pasta.
+//! `bench gateway`: gateways of network namespaces, plumb beside slirp4netns, pasta and
+//! gvisor-tap-vsock.
 //!
 //! The bench is a host: it runs the servers in a network namespace with a default route. Each
 //! gateway connects a guest, which is a process in a user and network namespace of its own, to this
@@ -13,7 +14,12 @@ mod contender;
 mod gateway_report;
 mod guest;
 mod guest_traffic;
+mod gvisor_tap_vsock;
 mod memory;
+mod program_version;
+mod serial_lines;
+mod shared_rate_guests;
+mod slow_output_report;
 mod spread;
 
 use super::conditions::Conditions;
@@ -32,15 +38,20 @@ usage: ./x bench gateway [--quick] [--rounds N] [--seconds S] [--only NAME] [--j
   --quick        run 1 round of 0.3 s
   --rounds N     number of rounds, over which medians are taken (default 5, at least 1)
   --seconds S    duration of each measurement (default 1, at most 60)
-  --only NAME    measure only the kernel and this gateway: slirp4netns, pasta or plumb; may be
-                 repeated
-  --json         print all data as JSON instead of tables";
+  --only NAME    measure only the kernel and this gateway: slirp4netns, pasta, gvisor-tap-vsock
+                 or plumb; may be repeated
+  --slow-outputs measure only guests that share 10 Mbit/s, and hosts at serial lines
+  --json         print all data as JSON instead of tables
+
+gvisor-tap-vsock is measured if PLUMB_GVPROXY and PLUMB_GVFORWARDER name its programs gvproxy and
+gvforwarder.";
 
 #[derive(Clone, Debug, PartialEq)]
 struct Options {
     rounds: usize,
     duration: Duration,
     only: Vec<String>,
+    only_slow_outputs: bool,
     as_json: bool,
 }
 
@@ -63,7 +74,11 @@ pub(super) fn run(arguments: &[&str]) -> Result<()> {
     let kinds = GatewayKind::available(&options.only, &mut notes);
     let mut sections = Vec::new();
     let mut verdicts = Vec::new();
-    for one_processor in [true, false] {
+    let slow = slow_output_report::measure(&kinds, options.rounds, &mut notes);
+    sections.extend(slow_output_report::sections(&slow));
+    verdicts.extend(slow_output_report::verdicts(&slow));
+    let placements: &[bool] = if options.only_slow_outputs { &[] } else { &[true, false] };
+    for &one_processor in placements {
         if !one_processor {
             schedule::pin_process_to(std::process::id(), &processors)
                 .context("cannot use all processors")?;
@@ -81,12 +96,18 @@ pub(super) fn run(arguments: &[&str]) -> Result<()> {
 }
 
 fn parse(arguments: &[&str]) -> Result<Options> {
-    let mut options =
-        Options { rounds: 5, duration: Duration::from_secs(1), only: Vec::new(), as_json: false };
+    let mut options = Options {
+        rounds: 5,
+        duration: Duration::from_secs(1),
+        only: Vec::new(),
+        only_slow_outputs: false,
+        as_json: false,
+    };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         match *word {
             "--json" => options.as_json = true,
+            "--slow-outputs" => options.only_slow_outputs = true,
             "--quick" => {
                 options.rounds = 1;
                 options.duration = Duration::from_millis(300);
@@ -148,7 +169,7 @@ fn measure(
     for (measured, gateway) in all.iter_mut().skip(1).zip(&gateways) {
         let held = guest_traffic::hold_connections(&gateway.route(), IDLE_FLOWS);
         match held {
-            Ok(_held) => measured.busy_bytes = memory::private_bytes(gateway.id()),
+            Ok(_held) => measured.busy_bytes = gateway.private_bytes(),
             Err(error) => notes.push(format!("{}, idle flows: {error:#}", measured.label)),
         }
     }
@@ -214,6 +235,7 @@ mod tests {
             rounds: 2,
             duration: Duration::from_millis(500),
             only: vec!["pasta".into()],
+            only_slow_outputs: false,
             as_json: false,
         };
         assert_eq!(options, expected);

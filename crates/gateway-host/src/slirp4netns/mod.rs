@@ -7,12 +7,12 @@
 //! 2. opens the target by `os::target_namespace` and the TAP by `os::tun_in_namespace`, with a setup
 //!    if `is_configuring` is set ([`SlirpSettings::guest_setup`]),
 //! 3. binds `api_socket` (after unlinking it) and answers requests by [`api::ApiConnection`],
-//! 4. prints [`start_text()`] on standard output, drops its privileges, and notifies
-//!    the ready descriptor,
+//! 4. prints [`start_text()`] on standard output, enters the sandbox of `os::sandbox` if
+//!    `is_sandboxed` is set, drops its privileges, and notifies the ready descriptor,
 //! 5. runs until the exit descriptor reports an event (exit code 0), the target is gone (0), or
 //!    SIGTERM or SIGINT arrive.
 //!
-//! Not implemented: `--target-type=bess`, and the mount namespace of `--enable-sandbox`.
+//! Not implemented: `--target-type=bess`.
 
 pub mod api;
 mod slirp_arguments;

@@ -39,6 +39,8 @@ pub struct SlirpSettings {
     pub ready_fd: Option<i32>,
     /// Path of the API socket, shorter than 108 bytes.
     pub api_socket: Option<PathBuf>,
+    /// Whether only /etc and /run are left of the file system, read-only.
+    pub is_sandboxed: bool,
     /// Source of IPv4 sockets.
     pub outbound4: Option<OutboundSource>,
     /// Source of IPv6 sockets.
@@ -269,6 +271,7 @@ fn defaults() -> SlirpSettings {
         exit_fd: None,
         ready_fd: None,
         api_socket: None,
+        is_sandboxed: false,
         outbound4: None,
         outbound6: None,
         warnings: Vec::new(),
@@ -308,10 +311,13 @@ impl Draft {
                 }
             }
             Flag::UsernsPath => settings.user_namespace = Some(value.into()),
-            Flag::EnableSandbox | Flag::EnableSeccomp | Flag::Help | Flag::Version => {}
-            Flag::CreateSandbox => settings
-                .warnings
-                .push("WARNING: --create-sandbox is deprecated, use --enable-sandbox".into()),
+            Flag::EnableSeccomp | Flag::Help | Flag::Version => {}
+            Flag::EnableSandbox => settings.is_sandboxed = true,
+            Flag::CreateSandbox => {
+                settings.is_sandboxed = true;
+                let warning = "WARNING: --create-sandbox is deprecated, use --enable-sandbox";
+                settings.warnings.push(warning.into());
+            }
             Flag::OutboundAddr => settings.outbound4 = Some(outbound(text, IpAddr::is_ipv4)?),
             Flag::OutboundAddr6 => settings.outbound6 = Some(outbound(text, IpAddr::is_ipv6)?),
             Flag::DisableDns => settings.has_dns = false,

@@ -40,6 +40,7 @@ fn the_observed_command_lines_are_parsed() {
         is_configuring: true,
         exit_fd: Some(3),
         ready_fd: Some(4),
+        is_sandboxed: true,
         ..at_path("/run/user/1000/netns/netns-1")
     };
     let line = "--disable-host-loopback --mtu=65520 --enable-sandbox --enable-seccomp \
@@ -63,6 +64,7 @@ fn the_observed_command_lines_are_parsed() {
         network: SlirpNetwork::parse("10.6.0.0/24").unwrap(),
         api_socket: Some("/tmp/rk/.s4nn.sock".into()),
         has_ipv6: true,
+        is_sandboxed: true,
         ..of_process(4711)
     };
     let line = "--mtu 1500 -r 3 --cidr 10.6.0.0/24 --api-socket /tmp/rk/.s4nn.sock \

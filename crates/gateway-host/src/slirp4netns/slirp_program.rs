@@ -5,10 +5,9 @@ use super::{OutboundSource, SlirpNetwork, SlirpSettings, SlirpTarget};
 use crate::event_loop::{EventLoop, Turn};
 use crate::forwards::{ForwardChange, ForwardTable};
 use crate::guest_device::GuestDevice;
-use crate::guest_network::{GuestNetwork, Network4, Network6};
+use crate::guest_network::{GuestNetwork, Network4, Network6, local_networks};
 use crate::program_error::ProgramError;
 use crate::unix_socket;
-use gateway::policy::Rule;
 use gateway::segment::Represented;
 use net::Instant;
 use net::link::ethernet::MacAddress;
@@ -20,13 +19,14 @@ use os::readiness::would_block_as_pending;
 use os::target_namespace::{TargetError, TargetNamespaces};
 use os::tun::{Kind, Options};
 use os::tun_in_namespace;
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::thread::CapabilitySet;
-use std::fs;
+use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv6Addr};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::Path;
 use std::task::Poll;
 
 /// The hardware address of the gateway, that of slirp4netns.
@@ -51,7 +51,9 @@ pub struct SlirpProgram {
 /// The API socket and its clients.
 #[derive(Debug)]
 struct Api {
-    path: PathBuf,
+    /// The directory of the socket, which a sandbox no longer contains.
+    directory: OwnedFd,
+    name: OsString,
     listener: UnixListener,
     clients: Vec<Option<Client>>,
 }
@@ -87,12 +89,18 @@ impl SlirpProgram {
             event_loop.watch(exit, EXIT).map_err(ProgramError::System)?;
         }
         event_loop.watch(&watch, TARGET).map_err(ProgramError::System)?;
-        let api = settings.api_socket.clone().map(Api::bind).transpose()?;
+        let api = settings.api_socket.as_deref().map(Api::bind).transpose()?;
         if let Some(api) = &api {
             event_loop.watch(&api.listener, API).map_err(ProgramError::System)?;
         }
-        os::privileges::drop_capabilities(CapabilitySet::NET_BIND_SERVICE)
-            .map_err(ProgramError::Privileges)?;
+        let kept = CapabilitySet::NET_BIND_SERVICE;
+        let dropped = if settings.is_sandboxed {
+            let sandbox = os::sandbox::enter(Some(&target)).map_err(ProgramError::Sandbox)?;
+            os::privileges::drop_capabilities_in(&sandbox, kept)
+        } else {
+            os::privileges::drop_capabilities(kept)
+        };
+        dropped.map_err(ProgramError::Privileges)?;
         os::privileges::restrict_system_calls().map_err(ProgramError::Privileges)?;
         if let Some(ready) = ready {
             ready.notify().map_err(ProgramError::System)?;
@@ -109,7 +117,7 @@ impl SlirpProgram {
         let ended = self.run_to_end();
         if let Some(api) = &self.api {
             // The next gateway at this path removes a remaining file.
-            _ = fs::remove_file(&api.path);
+            _ = rustix::fs::unlinkat(&api.directory, &api.name, AtFlags::empty());
         }
         ended
     }
@@ -162,11 +170,17 @@ impl SlirpProgram {
 }
 
 impl Api {
-    fn bind(path: PathBuf) -> Result<Self, ProgramError> {
-        match unix_socket::listen(&path) {
-            Ok(listener) => Ok(Self { path, listener, clients: Vec::new() }),
-            Err(error) => Err(ProgramError::Socket(path, error)),
-        }
+    fn bind(path: &Path) -> Result<Self, ProgramError> {
+        let bind = || {
+            let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+            let directory = directory.unwrap_or(Path::new("."));
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let directory = rustix::fs::open(directory, flags, Mode::empty())?;
+            let name = path.file_name().unwrap_or_default().to_owned();
+            let listener = unix_socket::listen(path)?;
+            Ok(Self { directory, name, listener, clients: Vec::new() })
+        };
+        bind().map_err(|error| ProgramError::Socket(path.to_owned(), error))
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -271,15 +285,8 @@ fn guest_network(settings: &SlirpSettings) -> GuestNetwork {
         rules: local_networks(),
         outbound4: outbound(settings.outbound4.as_ref()),
         outbound6: outbound(settings.outbound6.as_ref()),
+        rate_bps: None,
     }
-}
-
-/// Permits the private networks: callers of slirp4netns expect that a container reaches the local
-/// network of its host.
-fn local_networks() -> Vec<Rule> {
-    let prefixes = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"];
-    let prefixes = prefixes.iter().filter_map(|text| text.parse().ok());
-    prefixes.map(|prefix| Rule { prefix, is_permitted: true }).collect()
 }
 
 fn outbound(source: Option<&OutboundSource>) -> Outbound {

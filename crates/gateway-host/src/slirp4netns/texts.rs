@@ -16,7 +16,7 @@ Connects the network namespace of a process, or at a path, to the network of the
 --disable-host-loopback  do not connect the gateway address to 127.0.0.1 of the host
 --netns-type=TYPE        'pid' (default) or 'path'
 --userns-path=PATH       user namespace to enter (default: that of the process)
---enable-sandbox         drop privileges (always done)
+--enable-sandbox         leave only /etc and /run of the file system, read-only
 --enable-seccomp         restrict system calls (always done)
 --outbound-addr=ADDR     source of IPv4 connections: an address or an interface
 --outbound-addr6=ADDR    source of IPv6 connections: an address or an interface

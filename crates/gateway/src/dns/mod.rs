@@ -1,7 +1,7 @@
 //! A DNS forwarder for one guest: it sends the guest's queries to the resolvers of the host.
 //!
-//! The guest sends UDP datagrams to the gateway's DNS address. Queries over TCP are relayed to a
-//! resolver like any other connection. Nothing is cached, so that a forged response reaches at most
+//! The guest sends UDP datagrams to the gateway's DNS address. Connections to it are relayed to the
+//! first resolver like any other connection. Nothing is cached, so that a forged response reaches at most
 //! the query that it answers, and no check of its bailiwick is needed.
 //!
 //! ```text
@@ -345,6 +345,12 @@ impl Forwarder {
             outstanding.due = cx.now;
         }
         self.timeout(cx);
+    }
+
+    /// Returns the resolvers in the order in which they are asked.
+    #[must_use]
+    pub fn resolvers(&self) -> &[SocketAddr] {
+        &self.resolvers
     }
 
     /// Returns the number of outstanding queries.

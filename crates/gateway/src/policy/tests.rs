@@ -213,7 +213,7 @@ fn with_gateway(permits_host_loopback: bool) -> Policy {
     let gateways = vec![ip("10.0.2.2"), ip("fd00::2")];
     // The rules do not apply to the gateway.
     let rules = vec![rule("10.0.2.2/32", true), rule("fd00::2/128", true)];
-    Policy::new(Settings { gateways, permits_host_loopback, rules })
+    Policy::new(Settings { gateways, permits_host_loopback, rules, ..Settings::default() })
 }
 
 // attack row 104
@@ -264,4 +264,17 @@ proptest! {
             prop_assert!(segments[0] >> 13 == 1 || segments[..2] == [0x64, 0xFF9B]);
         }
     }
+}
+
+#[test]
+fn a_mapped_address_leads_to_its_target_only() {
+    let address = |text: &str| text.parse::<IpAddr>().unwrap();
+    let mut policy = Policy::new(Settings {
+        mappings: vec![(address("169.254.1.2"), address("192.168.7.7"))],
+        ..Settings::default()
+    });
+    assert_eq!(policy.permit(address("169.254.1.2")), Ok(address("192.168.7.7")));
+    assert_eq!(policy.permit(address("::ffff:169.254.1.2")), Ok(address("192.168.7.7")));
+    assert_eq!(policy.permit(address("169.254.1.3")), Err(Refusal::LinkLocal));
+    assert_eq!(policy.permit(address("192.168.7.7")), Err(Refusal::Private));
 }

@@ -18,6 +18,7 @@ use super::rounds::{AfterEmpty, Rounds};
 use net::Cx;
 use net::packet::{Packet, Pool};
 use net::time::Instant;
+use net::transport::tcp::ConnectionId;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Number of flow queues per sharer (RFC 8290 §5.2.3).
@@ -78,10 +79,28 @@ pub(super) struct FairQueue {
     rounds: Rounds<SharerId>,
 }
 
+/// A flow of a sharer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum FlowId {
+    /// The queue of the packets with this hash.
+    Hash(u64),
+    /// A TCP connection, which produces a segment when it is its turn.
+    Connection(ConnectionId),
+}
+
+/// The next output of a fair queue.
+#[derive(Debug)]
+pub(super) enum Turn {
+    /// A queued packet.
+    Packet(Queued),
+    /// A connection may send a segment.
+    Connection(ConnectionId),
+}
+
 #[derive(Debug, Default)]
 struct Sharer {
-    flows: BTreeMap<u64, FlowQueue>,
-    rounds: Rounds<u64>,
+    flows: BTreeMap<FlowId, FlowQueue>,
+    rounds: Rounds<FlowId>,
     deficit: isize,
     bytes: usize,
 }
@@ -105,22 +124,58 @@ impl FairQueue {
     }
 
     pub(super) fn enqueue(&mut self, sharer_id: SharerId, packet: Packet, now: Instant) {
-        let number = self.flow_of(packet.data());
-        let sharer = self.sharers.entry(sharer_id).or_insert_with(|| {
-            self.rounds.add(sharer_id);
-            Sharer { deficit: signed(self.parameters.quantum), ..Sharer::default() }
-        });
-        let flow = sharer.flows.entry(number).or_insert_with(|| {
-            sharer.rounds.add(number);
-            FlowQueue { deficit: signed(self.parameters.quantum), ..FlowQueue::default() }
-        });
+        let id = FlowId::Hash(self.flow_of(packet.data()));
+        let sharer = self.activate(sharer_id, id);
         sharer.bytes += packet.len();
-        flow.bytes += packet.len();
-        flow.packets.push_back(Queued { packet, since: now });
+        if let Some(flow) = sharer.flows.get_mut(&id) {
+            flow.bytes += packet.len();
+            flow.packets.push_back(Queued { packet, since: now });
+        }
     }
 
-    /// Returns the next packet, after CoDel has dropped packets before it.
-    pub(super) fn dequeue(&mut self, ledger: &mut Ledger<'_>, cx: &Cx<'_>) -> Option<Queued> {
+    /// Adds a connection that may have segments, unless it waits for its turn already.
+    pub(super) fn add_connection(&mut self, sharer_id: SharerId, connection: ConnectionId) {
+        self.activate(sharer_id, FlowId::Connection(connection));
+    }
+
+    /// Adds a flow and its sharer to the rounds, unless they take part already.
+    fn activate(&mut self, sharer_id: SharerId, id: FlowId) -> &mut Sharer {
+        let deficit = signed(self.parameters.quantum);
+        let sharer = self.sharers.entry(sharer_id).or_insert_with(|| {
+            self.rounds.add(sharer_id);
+            Sharer { deficit, ..Sharer::default() }
+        });
+        sharer.flows.entry(id).or_insert_with(|| {
+            sharer.rounds.add(id);
+            FlowQueue { deficit, ..FlowQueue::default() }
+        });
+        sharer
+    }
+
+    /// Charges a segment of `len` bytes to the connection whose turn it is.
+    pub(super) fn connection_has_sent(&mut self, len: usize) {
+        let Some(sharer) = self.rounds.first().and_then(|id| self.sharers.get_mut(&id)) else {
+            return;
+        };
+        sharer.deficit -= signed(len);
+        if let Some(flow) = sharer.rounds.first().and_then(|id| sharer.flows.get_mut(&id)) {
+            flow.deficit -= signed(len);
+        }
+    }
+
+    /// Processes that the connection whose turn it is has no segment.
+    pub(super) fn connection_is_empty(&mut self) {
+        let sharer = self.rounds.first().and_then(|id| self.sharers.get_mut(&id));
+        if let Some(sharer) = sharer
+            && let Some(id) = sharer.rounds.first()
+        {
+            sharer.flow_is_empty(id);
+        }
+    }
+
+    /// Returns the next packet, after CoDel has dropped packets before it, or the connection whose
+    /// turn it is.
+    pub(super) fn dequeue(&mut self, ledger: &mut Ledger<'_>, cx: &Cx<'_>) -> Option<Turn> {
         loop {
             let id = self.rounds.first()?;
             let Some(sharer) = self.sharers.get_mut(&id) else {
@@ -132,9 +187,11 @@ impl FairQueue {
                 self.rounds.end_turn();
                 continue;
             }
-            if let Some(queued) = sharer.dequeue(&self.parameters, ledger, cx) {
-                sharer.deficit -= signed(queued.packet.len());
-                return Some(queued);
+            if let Some(turn) = sharer.dequeue(&self.parameters, ledger, cx) {
+                if let Turn::Packet(queued) = &turn {
+                    sharer.deficit -= signed(queued.packet.len());
+                }
+                return Some(turn);
             }
             if self.rounds.first_is_empty() == AfterEmpty::Removed {
                 self.sharers.remove(&id);
@@ -169,6 +226,11 @@ impl FairQueue {
         }
     }
 
+    /// Returns whether a flow takes part in the rounds.
+    pub(super) fn has_flows(&self) -> bool {
+        !self.sharers.is_empty()
+    }
+
     /// Returns the number of flows with queued packets.
     pub(super) fn active_flows(&self) -> usize {
         let flows = self.sharers.values().flat_map(|sharer| sharer.flows.values());
@@ -182,10 +244,10 @@ impl Sharer {
         parameters: &FairParameters,
         ledger: &mut Ledger<'_>,
         cx: &Cx<'_>,
-    ) -> Option<Queued> {
+    ) -> Option<Turn> {
         loop {
-            let number = self.rounds.first()?;
-            let Some(flow) = self.flows.get_mut(&number) else {
+            let id = self.rounds.first()?;
+            let Some(flow) = self.flows.get_mut(&id) else {
                 self.rounds.first_is_empty();
                 continue;
             };
@@ -194,13 +256,21 @@ impl Sharer {
                 self.rounds.end_turn();
                 continue;
             }
+            if let FlowId::Connection(connection) = id {
+                return Some(Turn::Connection(connection));
+            }
             if let Some(queued) = flow.dequeue(&mut self.bytes, parameters, ledger, cx) {
                 flow.deficit -= signed(queued.packet.len());
-                return Some(queued);
+                return Some(Turn::Packet(queued));
             }
-            if self.rounds.first_is_empty() == AfterEmpty::Removed {
-                self.flows.remove(&number);
-            }
+            self.flow_is_empty(id);
+        }
+    }
+
+    /// Processes that the flow whose turn it is has no packet.
+    fn flow_is_empty(&mut self, id: FlowId) {
+        if self.rounds.first_is_empty() == AfterEmpty::Removed {
+            self.flows.remove(&id);
         }
     }
 }

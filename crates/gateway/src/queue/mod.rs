@@ -11,6 +11,9 @@
 //!   oldest packets of its longest flow are dropped. The packets of one flow stay in order.
 //! - [`Discipline::Of1982`]: the concentrator of TM-233 §6.3, with few buffers and its fault.
 //!
+//! A TCP connection of the gateway itself is a flow without a queue: its data stays in its send
+//! buffer, and it produces a segment when it is its turn ([`PacketQueue::add_connection`]).
+//!
 //! Dropped packets return to the pool. Each drop is counted with its reason, and each packet that is
 //! sent is recorded with its waiting time.
 
@@ -32,11 +35,12 @@ pub use counters::{QueueCounters, QueueDrop};
 pub use of_1982::Concentrator1982;
 pub use queued::SharerId;
 
-use fair::{Backlog, FairParameters, FairQueue, Ledger};
+use fair::{Backlog, FairParameters, FairQueue, Ledger, Turn};
 use flow_hash::FlowHasher;
 use net::Cx;
 use net::packet::{Packet, Pool};
 use net::time::Duration;
+use net::transport::tcp::ConnectionId;
 use of_1982::{FewBuffers, Rejected};
 use queued::Queued;
 
@@ -110,6 +114,15 @@ impl QueueSettings {
     }
 }
 
+/// The next output of a queue.
+#[derive(Debug)]
+pub enum NextOutput {
+    /// A packet.
+    Packet(Packet),
+    /// A connection may send a segment.
+    Connection(ConnectionId),
+}
+
 #[derive(Debug)]
 enum State {
     Fair(FairQueue),
@@ -165,9 +178,24 @@ impl PacketQueue {
 
     /// Returns the next packet for the output.
     pub fn dequeue(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Packet> {
+        loop {
+            match self.next_output(pool, cx)? {
+                NextOutput::Packet(packet) => return Some(packet),
+                NextOutput::Connection(_) => self.connection_is_empty(),
+            }
+        }
+    }
+
+    /// Returns the next packet for the output, or the TCP connection whose turn it is to send a
+    /// segment. The caller reports the outcome for the connection by [`Self::connection_has_sent`]
+    /// or [`Self::connection_is_empty`] before any other call.
+    pub fn next_output(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<NextOutput> {
         let mut ledger = Ledger { backlog: &mut self.backlog, counters: &mut self.counters, pool };
         let Queued { packet, since } = match &mut self.state {
-            State::Fair(queue) => queue.dequeue(&mut ledger, cx)?,
+            State::Fair(queue) => match queue.dequeue(&mut ledger, cx)? {
+                Turn::Packet(queued) => queued,
+                Turn::Connection(connection) => return Some(NextOutput::Connection(connection)),
+            },
             State::Of1982(queue) => {
                 let queued = queue.dequeue()?;
                 ledger.backlog.subtract(queued.packet.len());
@@ -178,7 +206,43 @@ impl PacketQueue {
         self.counters.bytes_out += packet.len() as u64;
         let sojourn_ns = u64::try_from(cx.now.since(since).as_nanos()).unwrap_or(u64::MAX);
         self.counters.sojourn_ns.record(sojourn_ns);
-        Some(packet)
+        Some(NextOutput::Packet(packet))
+    }
+
+    /// Adds a TCP connection that may have segments. Its data stays in its send buffer until it is
+    /// its turn, so it uses no space of the queue. The concentrator of 1982 has no such flows.
+    pub fn add_connection(&mut self, sharer: SharerId, connection: ConnectionId) {
+        if let State::Fair(queue) = &mut self.state {
+            queue.add_connection(sharer, connection);
+        }
+    }
+
+    /// Charges a segment of `len` bytes to the connection of [`Self::next_output`].
+    pub fn connection_has_sent(&mut self, len: usize) {
+        self.counters.packets_in += 1;
+        self.counters.bytes_in += len as u64;
+        self.counters.packets_out += 1;
+        self.counters.bytes_out += len as u64;
+        self.counters.sojourn_ns.record(0);
+        if let State::Fair(queue) = &mut self.state {
+            queue.connection_has_sent(len);
+        }
+    }
+
+    /// Processes that the connection of [`Self::next_output`] has no segment.
+    pub fn connection_is_empty(&mut self) {
+        if let State::Fair(queue) = &mut self.state {
+            queue.connection_is_empty();
+        }
+    }
+
+    /// Returns whether [`Self::next_output`] may return something.
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        match &self.state {
+            State::Fair(queue) => queue.has_flows(),
+            State::Of1982(_) => self.backlog.packets > 0,
+        }
     }
 
     /// Drops the packets of a sharer that no longer exists. The concentrator of 1982 does not know

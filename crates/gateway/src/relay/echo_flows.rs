@@ -192,6 +192,25 @@ impl Flows {
         Some(Reply { source: *guest_view, destination: flow.guest, message })
     }
 
+    /// Returns the ends and the beginning of a request to `host` that was not delivered, as the guest
+    /// has sent it. `message` is the beginning of the request of the driver.
+    pub(crate) fn failed(
+        &mut self,
+        key: Key,
+        host: IpAddr,
+        message: &[u8],
+    ) -> Option<(IpAddr, IpAddr, Vec<u8>)> {
+        let flow = self.flows.get(key)?;
+        let (_, guest_view) = flow.peers.iter().find(|(known, _)| *known == host)?;
+        let mut message = message.to_vec();
+        let [i0, i1] = flow.identifier.to_be_bytes();
+        let [message_type, _, _, _, id0, id1, ..] = message.first_chunk_mut::<HEADER_LEN>()?;
+        *message_type = if guest_view.is_ipv4() { 8 } else { 128 };
+        *id0 = i0;
+        *id1 = i1;
+        Some((flow.guest, *guest_view, message))
+    }
+
     /// Returns when [`Self::timeout`] has to be called.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {

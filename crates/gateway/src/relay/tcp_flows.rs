@@ -12,11 +12,13 @@
 //! incoming flow begins with a connection that the driver has accepted for a forwarded port. The
 //! guest's answer decides whether the driver resets it.
 //!
+//! A connection to port 53 of the gateway's DNS address is connected to a resolver of the host (RFC
+//! 7766): to the next one if a resolver refuses it.
+//!
 //! Data stays in the receive buffer of one side until the other side accepts it. The buffer of the
 //! guest's connection is therefore the only queue, and its window stops the guest.
 
 use super::Key;
-use crate::policy::Policy;
 use crate::rate::Rate;
 use crate::slab::Slab;
 use net::Cx;
@@ -33,6 +35,12 @@ use std::net::SocketAddr;
 const BUFFER_START: usize = 1 << 18;
 /// Maximum size of the buffer of a flow in each direction, in bytes.
 const BUFFER_LIMIT: usize = 4 << 20;
+/// Minimum number of bytes to read at once. Smaller reads cost more than they gain.
+const READ_MIN: usize = 1 << 14;
+/// Minimum size of the receive buffer of a socket in bytes, several segments of Ethernet, and size of a
+/// send buffer from which on the socket keeps the default of the kernel.
+const SOCKET_BUFFER_MIN: usize = 1 << 14;
+const SOCKET_BUFFER_MAX: usize = 1 << 16;
 /// Time after which an idle connection of the guest is probed. A guest that has vanished then loses
 /// its flows after a few minutes instead of never.
 const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(600);
@@ -123,6 +131,17 @@ pub enum Limit {
     Opening,
 }
 
+/// The remote ends to which an open of the guest leads.
+#[derive(Debug)]
+pub(crate) enum Destination {
+    /// The policy does not permit the destination.
+    Denied,
+    /// This remote host.
+    Host(SocketAddr),
+    /// The first of these remote hosts that accepts the connection.
+    Resolvers(VecDeque<SocketAddr>),
+}
+
 #[derive(Debug)]
 struct Flow {
     /// The end of the guest.
@@ -133,6 +152,8 @@ struct Flow {
     /// The SYN of an outgoing flow until it is answered.
     open: Option<DeferredOpen>,
     connection: Option<ConnectionId>,
+    /// Further remote hosts to connect to if this one cannot be connected.
+    others: VecDeque<SocketAddr>,
     /// Whether the guest has sent its FIN.
     has_guest_finished: bool,
     /// Whether the socket of the host is shut down for writing.
@@ -190,6 +211,30 @@ impl Flows {
         }
     }
 
+    /// Limits the unacknowledged and unsent data of connections opened from now on, because the
+    /// output is slow.
+    pub(crate) fn set_send_buffer(&mut self, bytes: usize) {
+        self.profile.send_limit = SendLimit::Bytes(bytes);
+    }
+
+    /// Returns the size of the receive buffer of the sockets in bytes, if the output is slow.
+    pub(crate) fn socket_buffer(&self) -> Option<usize> {
+        match self.profile.send_limit {
+            SendLimit::Bytes(bytes) if bytes < SOCKET_BUFFER_MAX => {
+                Some(bytes.max(SOCKET_BUFFER_MIN))
+            }
+            SendLimit::Bytes(_) | SendLimit::OneSegment | SendLimit::Tuned { .. } => None,
+        }
+    }
+
+    /// Returns the number of bytes that are worth a read from a socket.
+    pub(crate) fn read_min(&self) -> usize {
+        match self.profile.send_limit {
+            SendLimit::Bytes(bytes) => READ_MIN.min(bytes / 2),
+            SendLimit::OneSegment | SendLimit::Tuned { .. } => READ_MIN,
+        }
+    }
+
     /// Returns the counters.
     #[must_use]
     pub fn counters(&self) -> Counters {
@@ -225,18 +270,29 @@ impl Flows {
         Some(event)
     }
 
-    /// Processes the SYNs and the events of the guest's connections. `policy` decides which
-    /// destinations the guest may reach.
-    pub fn run(&mut self, tcp: &mut Tcp, policy: &mut Policy, cx: &mut Cx<'_>) {
+    /// Processes the SYNs and the events of the guest's connections. `route` returns the remote host
+    /// of a destination.
+    pub(crate) fn run(
+        &mut self,
+        tcp: &mut Tcp,
+        route: &mut dyn FnMut(SocketAddr) -> Destination,
+        cx: &mut Cx<'_>,
+    ) {
         while let Some(open) = tcp.deferred_open() {
-            self.open(tcp, &open, policy, cx);
+            self.open(tcp, &open, route, cx);
         }
         while let Some((id, event)) = tcp.event() {
             self.process(tcp, id, event);
         }
     }
 
-    fn open(&mut self, tcp: &mut Tcp, open: &DeferredOpen, policy: &mut Policy, cx: &mut Cx<'_>) {
+    fn open(
+        &mut self,
+        tcp: &mut Tcp,
+        open: &DeferredOpen,
+        route: &mut dyn FnMut(SocketAddr) -> Destination,
+        cx: &mut Cx<'_>,
+    ) {
         let guest = open.remote();
         let remote = open.local();
         if let Some(&key) = self.opening.get(&(guest, remote)) {
@@ -246,7 +302,12 @@ impl Flows {
             }
             return;
         }
-        let Ok(address) = policy.permit(remote.ip()) else {
+        let (destination, others) = match route(remote) {
+            Destination::Host(host) => (Some(host), VecDeque::new()),
+            Destination::Resolvers(mut resolvers) => (resolvers.pop_front(), resolvers),
+            Destination::Denied => (None, VecDeque::new()),
+        };
+        let Some(host) = destination else {
             self.counters.denied += 1;
             return tcp.refuse_deferred(open, cx);
         };
@@ -259,12 +320,12 @@ impl Flows {
             self.counters.over_rate += 1;
             return;
         }
-        let flow = Flow { open: Some(*open), ..Flow::new(guest, remote, Phase::Connecting) };
+        let flow =
+            Flow { open: Some(*open), others, ..Flow::new(guest, remote, Phase::Connecting) };
         let Some(key) = self.flows.insert(flow) else { return };
         self.opening.insert((guest, remote), key);
         self.counters.outgoing += 1;
-        let remote = SocketAddr::new(address, remote.port());
-        self.events.push_back(Event::Connect { flow: key, remote });
+        self.events.push_back(Event::Connect { flow: key, remote: host });
     }
 
     /// Opens a flow to the guest for a connection that the driver has accepted. `source` is the end
@@ -375,14 +436,17 @@ impl Flows {
         }
     }
 
-    /// Reports that the socket of an outgoing flow could not be connected. The key becomes invalid,
-    /// and the driver has closed the socket.
-    pub fn connect_failed(&mut self, tcp: &mut Tcp, key: Key, cx: &mut Cx<'_>) {
-        let Some(flow) = self.remove(tcp, key) else { return };
-        self.counters.failed += 1;
-        if let Some(open) = flow.open {
-            tcp.refuse_deferred(&open, cx);
+    /// Processes that the socket of an outgoing flow could not be connected, and that the driver has
+    /// closed it. If there is another remote host, the driver connects to it; otherwise the key
+    /// becomes invalid, and the open is returned.
+    pub(crate) fn connect_failed(&mut self, tcp: &mut Tcp, key: Key) -> Option<DeferredOpen> {
+        if let Some(remote) = self.flows.get_mut(key).and_then(|flow| flow.others.pop_front()) {
+            self.events.push_back(Event::Connect { flow: key, remote });
+            return None;
         }
+        let flow = self.remove(tcp, key)?;
+        self.counters.failed += 1;
+        flow.open
     }
 
     /// Returns the next data from the guest; empty if no data waits.
@@ -390,6 +454,12 @@ impl Flows {
     pub fn to_host<'a>(&self, tcp: &'a Tcp, key: Key) -> &'a [u8] {
         let connection = self.flows.get(key).and_then(|flow| flow.connection);
         connection.and_then(|id| tcp.received(id).ok()).unwrap_or_default()
+    }
+
+    /// Returns all data from the guest that waits, in pieces.
+    pub fn to_host_pieces<'a>(&self, tcp: &'a Tcp, key: Key) -> impl Iterator<Item = &'a [u8]> {
+        let connection = self.flows.get(key).and_then(|flow| flow.connection);
+        connection.into_iter().flat_map(|id| tcp.received_pieces(id))
     }
 
     /// Removes `count` bytes of [`Self::to_host`] that the socket has accepted.
@@ -460,6 +530,18 @@ impl Flows {
         }
     }
 
+    /// Ends all flows: the guest is gone and will not answer. The sockets are reset.
+    pub fn end_all(&mut self, tcp: &mut Tcp, cx: &mut Cx<'_>) {
+        let keys: Vec<Key> = self.flows.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            if let Some(id) = self.flows.get(key).and_then(|flow| flow.connection) {
+                // A connection that is already gone needs no reset.
+                _ = tcp.abort(id, cx);
+            }
+            self.end(tcp, key, true);
+        }
+    }
+
     /// Ends a flow of which both directions have finished. TCP delivers the rest of the data.
     fn end_if_finished(&mut self, tcp: &mut Tcp, key: Key) {
         let is_over = |flow: &Flow| flow.has_host_finished && flow.is_shut_down;
@@ -494,6 +576,7 @@ impl Flow {
             phase,
             open: None,
             connection: None,
+            others: VecDeque::new(),
             has_guest_finished: false,
             is_shut_down: false,
             has_host_finished: false,
@@ -505,13 +588,16 @@ impl Flow {
 }
 
 /// The policies of the guest's connections. Nagle's algorithm is off, because the sender has already
-/// applied it. Acknowledgments are delayed, so that they share a segment with an answer.
+/// applied it. Pacing is off: no queue of a router between the gateway and its guest can overflow,
+/// and each pause would cost a timer and a wakeup. Acknowledgments are delayed, so that they share a
+/// segment with an answer.
 fn profile() -> Profile {
     Profile {
         receive_window: ReceiveWindow::Tuned { start: BUFFER_START, limit: BUFFER_LIMIT },
         send_limit: SendLimit::Tuned { start: BUFFER_START, limit: BUFFER_LIMIT },
         acknowledgment: Acknowledgment::Delayed(Duration::from_millis(40)),
         nagle: false,
+        pacing: false,
         keep_alive: Some(KeepAlive { idle: KEEP_ALIVE_AFTER, ..KeepAlive::default() }),
         ..Profile::BULK
     }

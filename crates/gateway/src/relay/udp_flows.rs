@@ -10,12 +10,13 @@
 //! not extend its life (REQ-6).
 //!
 //! A flow to a forwarded port belongs to the socket of the forward and to one client. The guest sees
-//! the client's address. The sources of datagrams can be forged. Until the guest has answered, such
+//! the client's address; a client that uses two forwards to one port of the guest has two flows, of
+//! which the second has another port. The sources of datagrams can be forged. Until the guest has answered, such
 //! a flow therefore ends after ten seconds. Flows to forwarded ports have a rate of their own, and
 //! use at most half of the table.
 //!
-//! Consecutive datagrams of one size to one destination are gathered into a super-datagram, which
-//! the host's kernel splits again.
+//! Consecutive datagrams of one size to one destination are gathered. The driver passes them to the
+//! host's kernel in one system call.
 
 use super::Key;
 use crate::policy::Policy;
@@ -32,12 +33,18 @@ const LIFETIME: Duration = Duration::from_secs(300);
 /// The same for a flow that was only used for name lookups.
 const LOOKUP_LIFETIME: Duration = Duration::from_secs(10);
 const DOMAIN_PORT: u16 = 53;
+/// The dynamic ports (RFC 6335 §6), and the number of attempts to find a free one.
+const DYNAMIC_PORT_MIN: u16 = 49_152;
+const DYNAMIC_PORTS: u64 = 16_384;
+const PORT_ATTEMPTS: usize = 16;
 /// Maximum number of remote ends of a flow; the oldest is replaced.
 const PEERS_MAX: usize = 256;
-/// Maximum number of datagrams in a super-datagram, a limit of Linux.
-const SEGMENTS_MAX: usize = 64;
-/// Maximum number of bytes in a super-datagram.
-const SUPER_DATAGRAM_MAX: usize = 65_507;
+/// Maximum number of gathered datagrams.
+const GATHERED_MAX: usize = 256;
+/// Maximum number of bytes of gathered datagrams.
+const GATHERED_BYTES_MAX: usize = 1 << 17;
+/// Memory for gathered datagrams, in bytes, that is kept for the next ones.
+const SPARE_MAX: usize = GATHERED_BYTES_MAX;
 /// Maximum number of bytes that wait for the socket of a flow, with [`ENTRY_BYTES`].
 const QUEUE_BYTES_MAX: usize = 1 << 20;
 /// Bytes that each entry of the queue counts in addition to its data, so that short datagrams do not
@@ -105,6 +112,22 @@ pub struct Counters {
     pub bytes_to_guest: u64,
 }
 
+/// Fields of the IP header of a datagram of the guest that the host's socket sends alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marks {
+    /// The time to live or hop limit.
+    pub hop_limit: u8,
+    /// Whether the datagram must not be fragmented.
+    pub forbids_fragments: bool,
+}
+
+impl Default for Marks {
+    /// Returns the fields of most datagrams.
+    fn default() -> Self {
+        Self { hop_limit: 64, forbids_fragments: true }
+    }
+}
+
 /// Datagrams of one size for one destination.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Outgoing {
@@ -114,6 +137,8 @@ pub struct Outgoing {
     pub data: Vec<u8>,
     /// Bytes of each datagram; the last one may be shorter.
     pub size: u16,
+    /// Fields of their IP headers.
+    pub marks: Marks,
 }
 
 /// The remote end of a flow.
@@ -166,6 +191,8 @@ pub struct Flows {
     by_guest: HashMap<(SocketAddr, bool), Key>,
     /// The flows to forwarded ports, by guest and remote end as the guest sees them.
     by_ends: HashMap<(SocketAddr, SocketAddr), Key>,
+    /// The flows to forwarded ports, by forward and client.
+    by_client: HashMap<(u32, SocketAddr), Key>,
     events: VecDeque<Event>,
     /// The flows by the time at which they may end. An entry may be early.
     expiries: VecDeque<(Instant, Key)>,
@@ -174,6 +201,8 @@ pub struct Flows {
     /// Maximum number of flows to forwarded ports.
     forwarded_max: usize,
     counters: Counters,
+    /// Empty memory for the next gathered datagrams.
+    spare: Vec<u8>,
 }
 
 impl Flows {
@@ -184,12 +213,14 @@ impl Flows {
             flows: Slab::new(limits.flows),
             by_guest: HashMap::new(),
             by_ends: HashMap::new(),
+            by_client: HashMap::new(),
             events: VecDeque::new(),
             expiries: VecDeque::new(),
             new_flows: Rate::new(limits.new_per_s),
             new_forwarded: Rate::new(limits.new_per_s),
             forwarded_max: limits.flows.div_ceil(2),
             counters: Counters::default(),
+            spare: Vec::new(),
         }
     }
 
@@ -229,7 +260,13 @@ impl Flows {
     }
 
     /// Processes datagrams of the guest. Returns false if the policy refuses the destination.
-    pub fn receive(&mut self, relayed: &Relayed, policy: &mut Policy, cx: &Cx<'_>) -> bool {
+    pub fn receive(
+        &mut self,
+        relayed: &Relayed,
+        marks: Marks,
+        policy: &mut Policy,
+        cx: &Cx<'_>,
+    ) -> bool {
         let Relayed { source, destination, packet } = relayed;
         let size = match packet.offload.segment_size {
             0 => u16::try_from(packet.len()).unwrap_or(u16::MAX),
@@ -239,7 +276,7 @@ impl Flows {
             let Some(flow) = self.flows.get_mut(key) else { return true };
             flow.is_short_lived = false;
             if let Some(host) = flow.peers.front().map(|peer| peer.host) {
-                self.queue(key, host, packet.data(), size, cx.now);
+                self.queue(key, host, (packet.data(), size, marks), cx.now);
             }
             return true;
         }
@@ -250,7 +287,7 @@ impl Flows {
         let host = SocketAddr::new(address, destination.port());
         if let Some(key) = self.outgoing_flow(*source, host.is_ipv4(), cx.now) {
             self.learn(key, Peer { host, guest: *destination });
-            self.queue(key, host, packet.data(), size, cx.now);
+            self.queue(key, host, (packet.data(), size, marks), cx.now);
         }
         true
     }
@@ -289,10 +326,19 @@ impl Flows {
         flow.peers.push_front(peer);
     }
 
-    fn queue(&mut self, key: Key, host: SocketAddr, data: &[u8], size: u16, now: Instant) {
+    fn queue(
+        &mut self,
+        key: Key,
+        host: SocketAddr,
+        (data, size, marks): (&[u8], u16, Marks),
+        now: Instant,
+    ) {
         let Some(flow) = self.flows.get_mut(key) else { return };
         flow.last_sent_at = now;
-        let gathered = flow.queue.back_mut().filter(|last| last.can_gather(host, data.len(), size));
+        let gathered = flow
+            .queue
+            .back_mut()
+            .filter(|last| last.marks == marks && last.can_gather(host, data.len(), size));
         let cost = data.len() + if gathered.is_some() { 0 } else { ENTRY_BYTES };
         if flow.queued_bytes + cost > QUEUE_BYTES_MAX {
             self.counters.queue_full += 1;
@@ -304,8 +350,9 @@ impl Flows {
         match gathered {
             Some(last) => last.data.extend(data),
             None => {
-                let data = data.to_vec();
-                flow.queue.push_back(Outgoing { destination: host, data, size });
+                let mut gathered = std::mem::take(&mut self.spare);
+                gathered.extend_from_slice(data);
+                flow.queue.push_back(Outgoing { destination: host, data: gathered, size, marks });
             }
         }
         if !flow.is_queued {
@@ -325,6 +372,11 @@ impl Flows {
         let Some(flow) = self.flows.get_mut(key) else { return };
         if let Some(sent) = flow.queue.pop_front() {
             flow.queued_bytes -= sent.data.len() + ENTRY_BYTES;
+            let mut data = sent.data;
+            data.clear();
+            if (self.spare.capacity() + 1..=SPARE_MAX).contains(&data.capacity()) {
+                self.spare = data;
+            }
         }
     }
 
@@ -354,32 +406,69 @@ impl Flows {
     }
 
     /// Returns the flow for datagrams that arrived from `client` at the socket of a forward. The
-    /// guest sees `source` as their source.
+    /// guest sees `source` as their source, or another port of it if the same client already uses
+    /// another forward to this port of the guest.
     pub fn forwarded(
         &mut self,
         forward: u32,
         (client, source): (SocketAddr, SocketAddr),
         guest: SocketAddr,
-        now: Instant,
+        cx: &mut Cx<'_>,
     ) -> Option<Key> {
-        if let Some(&key) = self.by_ends.get(&(guest, source)) {
+        if let Some(&key) = self.by_client.get(&(forward, client)) {
             return Some(key);
         }
         if self.flows.is_full() || self.by_ends.len() >= self.forwarded_max {
             self.counters.over_limit += 1;
             return None;
         }
-        if !self.new_forwarded.allows(now) {
+        if !self.new_forwarded.allows(cx.now) {
             self.counters.over_rate += 1;
             return None;
         }
-        let mut flow = Flow::new(guest, Some(forward), now);
+        let Some(source) = self.free_source(source, guest, cx) else {
+            self.counters.over_limit += 1;
+            return None;
+        };
+        let mut flow = Flow::new(guest, Some(forward), cx.now);
         flow.peers.push_front(Peer { host: client, guest: source });
         let key = self.flows.insert(flow)?;
         self.by_ends.insert((guest, source), key);
-        self.expiries.push_back((now + LOOKUP_LIFETIME, key));
+        self.by_client.insert((forward, client), key);
+        self.expiries.push_back((cx.now + LOOKUP_LIFETIME, key));
         self.counters.incoming += 1;
         Some(key)
+    }
+
+    /// Returns `source`, or another port of it if there is a flow between these ends.
+    fn free_source(
+        &self,
+        source: SocketAddr,
+        guest: SocketAddr,
+        cx: &mut Cx<'_>,
+    ) -> Option<SocketAddr> {
+        let is_free = |source: &SocketAddr| !self.by_ends.contains_key(&(guest, *source));
+        if is_free(&source) {
+            return Some(source);
+        }
+        let mut random = || {
+            let port = u16::try_from(cx.rng.below(DYNAMIC_PORTS)).unwrap_or(0);
+            SocketAddr::new(source.ip(), DYNAMIC_PORT_MIN + port)
+        };
+        (0..PORT_ATTEMPTS).map(|_| random()).find(is_free)
+    }
+
+    /// Returns the flow of a client at the socket of a forward.
+    pub(crate) fn flow_of_client(&self, forward: u32, client: SocketAddr) -> Option<Key> {
+        self.by_client.get(&(forward, client)).copied()
+    }
+
+    /// Returns the ends of a datagram to `host` that was not delivered: the guest, and the
+    /// destination as the guest sees it.
+    pub(crate) fn failed(&self, key: Key, host: SocketAddr) -> Option<(SocketAddr, SocketAddr)> {
+        let flow = self.flows.get(key)?;
+        let peer = flow.peers.iter().find(|peer| peer.host == host)?;
+        Some((flow.guest, peer.guest))
     }
 
     /// Returns when [`Self::timeout`] has to be called.
@@ -407,7 +496,10 @@ impl Flows {
     pub fn end(&mut self, key: Key) {
         let Some(flow) = self.flows.remove(key) else { return };
         match (flow.forward, flow.peers.front()) {
-            (Some(_), Some(peer)) => _ = self.by_ends.remove(&(flow.guest, peer.guest)),
+            (Some(forward), Some(peer)) => {
+                self.by_ends.remove(&(flow.guest, peer.guest));
+                self.by_client.remove(&(forward, peer.host));
+            }
             _ => _ = self.by_guest.remove(&(flow.guest, flow.is_v4)),
         }
         self.events.push_back(Event::End { flow: key });
@@ -454,7 +546,7 @@ impl Outgoing {
             && len > 0
             && (size == self.size || is_one && len < size_max)
             && self.data.len().is_multiple_of(size_max)
-            && total <= SUPER_DATAGRAM_MAX
-            && total.div_ceil(size_max) <= SEGMENTS_MAX
+            && total <= GATHERED_BYTES_MAX
+            && total.div_ceil(size_max) <= GATHERED_MAX
     }
 }

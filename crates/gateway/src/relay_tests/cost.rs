@@ -5,7 +5,7 @@ use super::host_sockets::Remote;
 use super::kernel::GUEST;
 use super::program::{Ending, Plan};
 use super::world::{World, remote_end, settings};
-use crate::relay::udp_flows;
+use crate::relay::udp_flows::{self, Marks};
 use crate::relay::{Key, echo_flows};
 use net::cx::OwnedCx;
 use net::internet::ipv4::Protocol;
@@ -29,13 +29,13 @@ fn udp_cost(count: u16) -> u64 {
         let source = SocketAddr::new(GUEST.into(), port);
         let packet = Packet::from_slice(b"data");
         let relayed = Relayed { source, destination: server, packet };
-        flows.receive(&relayed, &mut policy, &context.cx());
+        flows.receive(&relayed, Marks::default(), &mut policy, &context.cx());
     };
     (0..count).for_each(|port| receive(&mut flows, 1000 + port, &mut context));
     for number in 0..count {
         let client = remote_end(100 + u32::from(number));
         let guest = SocketAddr::new(GUEST.into(), 80);
-        flows.forwarded(1, (client, client), guest, context.now).unwrap();
+        flows.forwarded(1, (client, client), guest, &mut context.cx()).unwrap();
     }
     let outgoing: Vec<Key> = flows.statuses().map(|(key, _)| key).take(2).collect();
     let before = flows.examined();

@@ -4,7 +4,7 @@
 use super::kernel::stream_of;
 use super::program::{Plan, Program};
 use crate::relay::{Key, tcp_flows};
-use crate::{Event, Guest};
+use crate::{ConnectFailure, Event, Guest};
 use net::cx::OwnedCx;
 use net::time::Duration;
 use std::collections::BTreeMap;
@@ -168,7 +168,7 @@ impl HostSockets {
             SocketEvent::Failed(flow) => {
                 self.connecting.remove(&flow)?;
                 self.streams.remove(&flow);
-                guest.connect_failed(flow, &mut context.cx());
+                guest.connect_failed(flow, ConnectFailure::Refused, &mut context.cx());
                 None
             }
             SocketEvent::Period(flow) => {

@@ -3,9 +3,12 @@
 
 mod cost;
 mod echo_relay;
+mod fair_outputs;
+mod host_error_relay;
 mod host_sockets;
 mod kernel;
 mod program;
+mod serial_line;
 mod soak;
 mod tcp_relay;
 mod udp_relay;

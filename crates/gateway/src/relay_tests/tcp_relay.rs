@@ -229,6 +229,23 @@ fn the_flows_of_a_guest_that_has_vanished_end() {
 }
 
 #[test]
+fn the_flows_of_a_guest_that_is_gone_are_reset_at_once() {
+    let mut world = World::new(1);
+    let stay = Plan { ending: Ending::Stay, ..Plan::sends(1000) };
+    world.open(remote_end(1), stay, Remote::accepts(stay));
+    let silent = Remote { answer: Answer::Never, ..Remote::accepts(stay) };
+    world.open(remote_end(2), stay, silent);
+    world.run_for(Duration::from_secs(1));
+    assert_eq!(world.guest.tcp().len(), 2);
+    world.has_vanished = true;
+    world.restart_guest();
+    world.guest.end_tcp_flows(&mut world.context.cx());
+    world.settle();
+    assert!(world.host.results[&stream_of(remote_end(1))].is_reset);
+    world.assert_nothing_is_left();
+}
+
+#[test]
 fn a_restarted_guest_resets_its_old_flows_when_the_remote_host_sends() {
     let mut world = World::new(1);
     let trickle = Plan { share: 1, period: Duration::from_secs(1), ..Plan::sends(1000) };

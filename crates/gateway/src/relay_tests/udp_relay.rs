@@ -2,7 +2,7 @@
 
 use super::kernel::{GUEST, GUEST_V6, Kernel};
 use super::world::{GATEWAY, World, settings};
-use crate::relay::udp_flows::{Counters, Event, Limits};
+use crate::relay::udp_flows::{Counters, Event, Limits, Marks};
 use crate::relay::{Key, udp_flows};
 use crate::{Event as GuestEvent, Settings};
 use net::internet::{self, ipv4::Protocol};
@@ -234,15 +234,15 @@ fn datagrams_for_different_ends_are_not_gathered() {
 }
 
 #[test]
-fn a_super_datagram_has_at_most_64_datagrams() {
+fn at_most_256_datagrams_are_gathered() {
     let server = end("192.0.2.1:9");
     let (mut world, socket, flow) = with_flow(server);
     take(&mut world, flow);
-    for _ in 0..100 {
+    for _ in 0..300 {
         send(&mut world, socket, &[1; 10], server);
     }
     let lens: Vec<_> = take(&mut world, flow).into_iter().map(|taken| taken.1.len()).collect();
-    assert_eq!(lens, [640, 360]);
+    assert_eq!(lens, [2560, 440]);
 }
 
 /// Passes datagrams of `size` bytes in one packet to the flows, as a device with segmentation
@@ -252,7 +252,12 @@ fn receive_super(world: &mut World, to: SocketAddr, len: usize, size: u16) {
     packet.offload.segment_size = size;
     let relayed = Relayed { source: (GUEST, 5000).into(), destination: to, packet };
     let mut policy = settings().policy;
-    assert!(world.guest.udp_mut().receive(&relayed, &mut policy, &world.context.cx()));
+    assert!(world.guest.udp_mut().receive(
+        &relayed,
+        Marks::default(),
+        &mut policy,
+        &world.context.cx()
+    ));
 }
 
 #[test]
@@ -345,8 +350,10 @@ fn flows_above_the_limit_are_dropped_and_counted() {
     let counters = world.guest.udp().counters();
     assert_eq!((counters.outgoing, counters.over_limit), (2, 3));
     let ends = (end("203.0.113.1:1"), end("203.0.113.1:1"));
-    let now = world.now;
-    assert_eq!(world.guest.udp_mut().forwarded(0, ends, (GUEST, 80).into(), now), None);
+    assert_eq!(
+        world.guest.udp_mut().forwarded(0, ends, (GUEST, 80).into(), &mut world.context.cx()),
+        None
+    );
     assert_eq!(world.guest.udp().counters().over_limit, 4);
 }
 
@@ -367,8 +374,12 @@ fn flows_above_the_rate_are_dropped_and_counted() {
 
 /// Adds a forwarded flow of `client`.
 fn forwarded(world: &mut World, client: SocketAddr) -> Option<Key> {
-    let now = world.now;
-    world.guest.udp_mut().forwarded(7, (client, client), (GUEST, 80).into(), now)
+    world.guest.udp_mut().forwarded(
+        7,
+        (client, client),
+        (GUEST, 80).into(),
+        &mut world.context.cx(),
+    )
 }
 
 #[test]
@@ -397,13 +408,36 @@ fn a_client_of_a_forward_is_seen_under_the_source_that_the_driver_chooses() {
     let socket = bind(&mut world, 80);
     let client = end("127.0.0.1:4000");
     let seen = SocketAddr::new(GATEWAY.into(), 4000);
-    let now = world.now;
     let udp = world.guest.udp_mut();
-    let flow = udp.forwarded(7, (client, seen), (GUEST, 80).into(), now).unwrap();
+    let flow =
+        udp.forwarded(7, (client, seen), (GUEST, 80).into(), &mut world.context.cx()).unwrap();
     assert!(reply(&mut world, flow, client, b"request", 7));
     assert_eq!(received(&mut world, socket), [(seen, b"request".to_vec())]);
     send(&mut world, socket, b"response", seen);
     assert_eq!(take(&mut world, flow), [(client, b"response".to_vec(), 8)]);
+}
+
+#[test]
+fn a_client_of_two_forwards_to_one_port_has_two_flows() {
+    let mut world = World::new(1);
+    let socket = bind(&mut world, 80);
+    let client = end("203.0.113.1:4000");
+    let first = forwarded(&mut world, client).unwrap();
+    let guest = (GUEST, 80).into();
+    let udp = world.guest.udp_mut();
+    let second = udp.forwarded(8, (client, client), guest, &mut world.context.cx()).unwrap();
+    assert_ne!(first, second);
+    assert!(reply(&mut world, second, client, b"request", 7));
+    let [(source, request)] = &received(&mut world, socket)[..] else { panic!("one datagram") };
+    assert_eq!((source.ip(), request.as_slice()), (client.ip(), &b"request"[..]));
+    assert_ne!(*source, client);
+    send(&mut world, socket, b"response", *source);
+    assert_eq!(take(&mut world, second), [(client, b"response".to_vec(), 8)]);
+    assert_eq!(world.guest.udp().forward(second), Some(8));
+    // The ends of both flows are free again when they have ended.
+    world.guest.udp_mut().end(first);
+    world.guest.udp_mut().end(second);
+    assert!(forwarded(&mut world, client).is_some());
 }
 
 #[test]
@@ -426,9 +460,9 @@ fn a_forwarded_flow_that_the_guest_does_not_answer_ends_after_ten_seconds() {
 fn a_forward_to_an_address_of_the_gateway_delivers_nothing() {
     let mut world = World::new(1);
     let client = end("203.0.113.1:4000");
-    let now = world.now;
     let own = SocketAddr::new(GATEWAY.into(), 53);
-    let flow = world.guest.udp_mut().forwarded(0, (client, client), own, now).unwrap();
+    let flow =
+        world.guest.udp_mut().forwarded(0, (client, client), own, &mut world.context.cx()).unwrap();
     assert!(reply(&mut world, flow, client, b"request", 7));
     assert_eq!((world.guest.packets_in_use(), world.guest.udp().len()), (0, 1));
 }

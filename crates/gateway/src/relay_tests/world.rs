@@ -7,7 +7,7 @@ use super::program::Plan;
 use crate::dns;
 use crate::policy::{self, Policy, Rule};
 use crate::relay::{Key, tcp_flows, udp_flows};
-use crate::{Guest, Medium, Settings};
+use crate::{Guest, Medium, RateLimit, Settings};
 use net::cx::OwnedCx;
 use net::rng::Rng;
 use net::station;
@@ -40,6 +40,15 @@ impl Default for Wire {
     }
 }
 
+/// The rate of the link to the guest.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Output {
+    Unlimited,
+    Limited(RateLimit),
+    /// The test calls [`World::transmit_one`].
+    Shared,
+}
+
 #[derive(Debug)]
 enum Scheduled {
     ToGateway(Vec<u8>),
@@ -56,6 +65,7 @@ pub(super) struct World {
     pub(super) context: OwnedCx,
     pub(super) host: HostSockets,
     pub(super) wire: Wire,
+    pub(super) output: Output,
     /// Whether the guest has vanished: nothing reaches it, and nothing comes from it.
     pub(super) has_vanished: bool,
     scheduled: BTreeMap<(Instant, u64), Scheduled>,
@@ -78,6 +88,7 @@ pub(super) fn settings() -> Settings {
         policy: permissive_policy(),
         tcp: tcp_flows::Limits::default(),
         udp: udp_flows::Limits::default(),
+        output_rate: None,
     }
 }
 
@@ -107,6 +118,7 @@ impl World {
             context,
             host: HostSockets::default(),
             wire: Wire::default(),
+            output: Output::Unlimited,
             has_vanished: false,
             scheduled: BTreeMap::new(),
             count: 0,
@@ -177,21 +189,62 @@ impl World {
         self.guest.run(&mut self.context.cx());
         let later = self.host.drive(&mut self.guest, &mut self.context);
         self.schedule_sockets(later);
-        let mut sent = Vec::new();
-        let mut device = |frame: station::Frame<'_>, _: &mut Cx<'_>| {
-            sent.push([frame.packet.data(), frame.tail[0], frame.tail[1]].concat());
-            true
-        };
-        self.guest.transmit_to(&mut device, &mut self.context.cx());
+        let has_sent = self.transmit();
         for (id, period) in self.kernel.run() {
             self.schedule(self.now + period, Scheduled::Program(id));
         }
         let from_guest = self.kernel.output();
-        let has_sent = !sent.is_empty() || !from_guest.is_empty();
-        sent.iter().for_each(|bytes| self.carry(bytes, true));
+        let has_sent = has_sent || !from_guest.is_empty();
         from_guest.iter().for_each(|bytes| self.carry(bytes, false));
         self.packets_max = self.packets_max.max(self.guest.packets_in_use());
         has_sent
+    }
+
+    /// Transmits what the link to the guest accepts. Returns whether anything was sent.
+    fn transmit(&mut self) -> bool {
+        match self.output {
+            Output::Unlimited => {
+                let mut sent = Vec::new();
+                let mut device = |frame: station::Frame<'_>, _: &mut Cx<'_>| {
+                    sent.push([frame.packet.data(), frame.tail[0], frame.tail[1]].concat());
+                    true
+                };
+                self.guest.transmit_to(&mut device, &mut self.context.cx());
+                sent.iter().for_each(|bytes| self.carry(bytes, true));
+                !sent.is_empty()
+            }
+            Output::Limited(mut limit) => {
+                let mut has_sent = false;
+                while limit.allows(self.now)
+                    && let Some(sent) = self.transmit_one()
+                {
+                    limit.use_up(sent.len(), self.now);
+                    has_sent = true;
+                }
+                self.output = Output::Limited(limit);
+                has_sent
+            }
+            Output::Shared => false,
+        }
+    }
+
+    /// Transmits one datagram to the guest, and returns it.
+    pub(super) fn transmit_one(&mut self) -> Option<Vec<u8>> {
+        let mut sent = Vec::new();
+        let mut device = |frame: station::Frame<'_>, _: &mut Cx<'_>| {
+            sent.extend_from_slice(frame.packet.data());
+            true
+        };
+        self.guest.transmit_one(&mut device, &mut self.context.cx())?;
+        self.carry(&sent, true);
+        Some(sent)
+    }
+
+    /// Advances the clocks to `now`.
+    pub(super) fn advance_to(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+        self.context.now = self.now;
+        self.kernel.context.now = self.now;
     }
 
     pub(super) fn settle(&mut self) {
@@ -203,14 +256,18 @@ impl World {
     }
 
     /// Returns the time of the next event.
-    fn next_at(&self) -> Option<Instant> {
+    pub(super) fn next_at(&self) -> Option<Instant> {
         let scheduled = self.scheduled.first_key_value().map(|((at, _), _)| *at);
-        let timers = [scheduled, self.guest.deadline(), self.kernel.deadline()];
+        let limit = match self.output {
+            Output::Limited(limit) if self.guest.has_output() => Some(limit.allows_at()),
+            Output::Limited(_) | Output::Unlimited | Output::Shared => None,
+        };
+        let timers = [scheduled, self.guest.deadline(), self.kernel.deadline(), limit];
         timers.into_iter().flatten().min()
     }
 
     /// Processes the next event, unless it is after `end`.
-    fn process_next(&mut self, end: Instant) -> bool {
+    pub(super) fn process_next(&mut self, end: Instant) -> bool {
         let Some(at) = self.next_at().filter(|at| *at <= end) else { return false };
         self.now = self.now.max(at);
         self.context.now = self.now;

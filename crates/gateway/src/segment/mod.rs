@@ -79,6 +79,9 @@ pub struct Settings {
     pub ipv6: Option<Ipv6Network>,
     /// The DHCP server; `None` if the guest is configured otherwise.
     pub dhcp: Option<dhcp_server::Settings>,
+    /// The DHCPv6 server, which router advertisements announce; `None` if the guest is configured
+    /// otherwise.
+    pub dhcpv6: Option<dhcpv6_server::Settings>,
 }
 
 /// The addresses for which the gateway answers ARP requests and neighbor solicitations.
@@ -163,8 +166,12 @@ impl Segment {
     /// advertisement is due at once.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        let Settings { mac, guest_mac, represented, ipv4, ipv6, dhcp } = settings;
+        let Settings { mac, guest_mac, represented, ipv4, ipv6, dhcp, dhcpv6 } = settings;
         let advertisement = ipv6.as_ref().and_then(|network| network.advertisement.clone());
+        let mut advertiser = advertisement.map(Advertiser::new);
+        if let Some(advertiser) = advertiser.as_mut().filter(|_| dhcpv6.is_some()) {
+            advertiser.set_managed();
+        }
         Self {
             mac,
             guest_mac,
@@ -173,22 +180,12 @@ impl Segment {
             ipv4,
             ipv6,
             dhcp: dhcp.map(dhcp_server::Server::new),
-            dhcpv6: None,
-            advertiser: advertisement.map(Advertiser::new),
+            dhcpv6: dhcpv6.map(dhcpv6_server::Server::new),
+            advertiser,
             answers: VecDeque::new(),
             events: VecDeque::new(),
             counters: Counters::default(),
         }
-    }
-
-    /// Adds a DHCPv6 server. The router advertisements then announce it.
-    #[must_use]
-    pub fn with_dhcpv6(mut self, settings: dhcpv6_server::Settings) -> Self {
-        self.dhcpv6 = Some(dhcpv6_server::Server::new(settings));
-        if let Some(advertiser) = &mut self.advertiser {
-            advertiser.set_managed();
-        }
-        self
     }
 
     /// Processes a frame of the guest, and returns the datagram in it, if the gateway is to forward

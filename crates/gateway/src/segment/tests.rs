@@ -56,6 +56,7 @@ fn settings() -> Settings {
             mtu: Some(1500),
             lease_time: None,
         }),
+        dhcpv6: None,
     }
 }
 

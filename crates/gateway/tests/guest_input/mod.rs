@@ -6,8 +6,9 @@
 
 use gateway::dns;
 use gateway::policy::{self, Policy, Rule};
+use gateway::relay::host_errors::{self, FlowError};
 use gateway::relay::{Key, echo_flows, tcp_flows, udp_flows};
-use gateway::{Event, Guest, Medium, Settings};
+use gateway::{ConnectFailure, Event, Guest, Medium, Settings};
 use net::cx::OwnedCx;
 use net::internet::ipv4::{self, Protocol};
 use net::internet::{icmp, ipv6};
@@ -115,6 +116,7 @@ impl Driver {
             policy: permissive_policy(),
             tcp: tcp_flows::Limits { flows: FLOWS, new_per_s: 1000 },
             udp: udp_flows::Limits { flows: FLOWS, new_per_s: 1000 },
+            output_rate: None,
         };
         let guest = Guest::new(settings, &mut context.cx());
         Self { guest, context, keys: Vec::new(), seen: None, is_accepting: true }
@@ -272,7 +274,13 @@ impl Driver {
         let flow = self.key(input.next());
         let cx = &mut self.context.cx();
         match input.next() % 8 {
-            0 => self.guest.connect_failed(flow, cx),
+            0 => {
+                let failure = match input.next() & 1 {
+                    0 => ConnectFailure::Refused,
+                    _ => ConnectFailure::Unreachable(icmp::Unreachable::Host),
+                };
+                self.guest.connect_failed(flow, failure, cx);
+            }
             1 => self.guest.host_reset(flow, cx),
             2 => self.guest.host_finished(flow),
             3 => self.consume(flow, input.next().into()),
@@ -299,11 +307,21 @@ impl Driver {
         let peer = remote(choice >> 4);
         let end = SocketAddr::new(peer.into(), 50 + u16::from(choice & 3));
         let cx = &mut self.context.cx();
-        match choice % 5 {
+        match choice % 6 {
             0 => self.guest.udp_mut().end(flow),
+            4 => {
+                let payload = input.piece(choice.into());
+                let kind = host_errors::kind_of_icmp(input.next() % 16, choice, 1400);
+                let kind = kind.unwrap_or(host_errors::too_big(0));
+                let reporter = Some(remote(choice & 7).into());
+                let error = FlowError { to: end, kind, reporter, payload: &payload };
+                self.guest.datagram_failed(flow, &error, cx);
+                self.guest.echo_failed(flow, &error, cx);
+                self.guest.forwarded_datagram_failed(0, &error, cx);
+            }
             1 => {
-                let ends = ((GUEST, 80).into(), cx.now);
-                let key = self.guest.udp_mut().forwarded(0, (end, end), ends.0, ends.1);
+                let guest = (GUEST, 80).into();
+                let key = self.guest.udp_mut().forwarded(0, (end, end), guest, cx);
                 key.into_iter().for_each(|key| self.remember(key));
             }
             2 => {

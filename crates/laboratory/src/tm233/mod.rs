@@ -10,6 +10,7 @@ pub(crate) mod control;
 mod costs;
 mod experiments;
 mod foreign;
+pub mod live;
 mod overrun;
 mod routed_experiments;
 mod routed_network;

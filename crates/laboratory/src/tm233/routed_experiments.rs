@@ -20,7 +20,7 @@ const FAST: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 100);
 /// Port of the second session at a host.
 const SECOND_PORT: u16 = TELNET_PORT + 1;
 /// More keys than any run of a session that types "meanwhile".
-const KEYS_MAX: usize = 100_000;
+pub(super) const KEYS_MAX: usize = 100_000;
 /// Window of the long transfer: a host of today.
 const LARGE_WINDOW: usize = 60_000;
 
@@ -92,7 +92,7 @@ pub(super) struct TwoHosts<'a> {
     pub(super) peers: Peers,
 }
 
-const fn active(local: Ipv4Addr, remote: Ipv4Addr, port: u16) -> Opening {
+pub(super) const fn active(local: Ipv4Addr, remote: Ipv4Addr, port: u16) -> Opening {
     let remote = SocketAddr::new(std::net::IpAddr::V4(remote), port);
     Opening::Active { local: std::net::IpAddr::V4(local), remote }
 }
@@ -159,7 +159,7 @@ impl TwoHosts<'_> {
 }
 
 /// Returns the time from printing the first character to printing the last one.
-fn display_time(user: &ScriptedUser) -> Duration {
+pub(super) fn display_time(user: &ScriptedUser) -> Duration {
     let console = &user.console;
     console.last_cell_at - console.first_cell_at.unwrap_or(Instant::ZERO)
 }

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 
 /// MTU in bytes, as in the experiments without a concentrator.
-const MTU: usize = super::experiments::MTU;
+pub(super) const MTU: usize = super::experiments::MTU;
 /// Number of packet buffers of a fast host.
 const FAST_HOST_PACKETS: usize = 256;
 const ROUTER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -143,7 +143,7 @@ impl RoutedNetwork {
         sessions: Vec<Session>,
     ) -> usize {
         let LineOptions { rate_bps, discipline, marks_ecn, limits_windows } = options;
-        let host = self.host(equipment.link(), address, equipment.costs, sessions);
+        let host = new_host(self.seed, equipment.link(), address, equipment.costs, sessions);
         let port = self.star.connect(host, Line::serial(rate_bps));
         let line = LineSettings {
             protocol: LineProtocol::Llp { compresses_headers: equipment.compresses_headers },
@@ -170,24 +170,29 @@ impl RoutedNetwork {
         delay: Duration,
         sessions: Vec<Session>,
     ) -> usize {
-        let link = Link::Datagram(Datagram::with_queue_limit(MTU, FAST_HOST_PACKETS));
-        let host = self.host(link, address, Costs::default(), sessions);
+        let host = new_host(self.seed, fast_link(), address, Costs::default(), sessions);
         let port = self.star.connect(host, Line::path(delay));
         self.star.center.hosts.insert(address, port);
         port
     }
+}
 
-    fn host(
-        &self,
-        link: Link,
-        address: Ipv4Addr,
-        costs: Costs,
-        sessions: Vec<Session>,
-    ) -> Host<Sessions> {
-        let is_fast = matches!(link, Link::Datagram(_));
-        let packets = if is_fast { FAST_HOST_PACKETS } else { super::experiments::PACKETS };
-        let settings = Settings { address, prefix_len: 24, packets, ..Settings::default() };
-        let seed = Rng::from_seed(self.seed).next_u64() ^ u64::from(address.to_bits());
-        Host::new(link, settings, costs, seed, Sessions(sessions))
-    }
+/// Creates a host with the address `address` for a network with the seed `seed`.
+pub(super) fn new_host(
+    seed: u64,
+    link: Link,
+    address: Ipv4Addr,
+    costs: Costs,
+    sessions: Vec<Session>,
+) -> Host<Sessions> {
+    let is_fast = matches!(link, Link::Datagram(_));
+    let packets = if is_fast { FAST_HOST_PACKETS } else { super::experiments::PACKETS };
+    let settings = Settings { address, prefix_len: 24, packets, ..Settings::default() };
+    let seed = Rng::from_seed(seed).next_u64() ^ u64::from(address.to_bits());
+    Host::new(link, settings, costs, seed, Sessions(sessions))
+}
+
+/// Returns the link of a fast host.
+pub(super) fn fast_link() -> Link {
+    Link::Datagram(Datagram::with_queue_limit(MTU, FAST_HOST_PACKETS))
 }

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 pub(super) struct Console {
     telnet: Telnet,
     terminal: Option<Terminal>,
-    /// Time at which printing the first character began.
+    /// Time at which printing the first character began, not counting control characters.
     pub(super) first_cell_at: Option<Instant>,
     /// Time at which printing the last character so far ended.
     pub(super) last_cell_at: Instant,
@@ -38,7 +38,10 @@ impl Console {
     fn receive(&mut self, mut data: &[u8], answer: &mut Vec<u8>, cx: &mut Cx<'_>) {
         while let Some(event) = self.telnet.receive(&mut data, cx) {
             let Event::Data(run) = event else { continue };
-            self.first_cell_at.get_or_insert(cx.meter.busy_until());
+            // A Telnet server may begin a session with line ends.
+            if run.iter().any(u8::is_ascii_graphic) {
+                self.first_cell_at.get_or_insert(cx.meter.busy_until());
+            }
             if let Some(terminal) = &mut self.terminal {
                 terminal.receive(run, cx);
             }
@@ -72,7 +75,7 @@ fn server_telnet() -> Telnet {
 #[derive(Debug)]
 enum Activity {
     /// Sends a packet, waits until all of it was echoed and printed, and sends the next one.
-    Type { payload: Vec<u8>, wanted: usize, typed_at: Instant },
+    Type { payload: Vec<u8>, wanted: usize, typed_at: Instant, echoed: usize },
     /// Echoes printed data.
     Echo,
     /// Reads and prints data without typing.
@@ -98,7 +101,7 @@ impl ScriptedUser {
     }
 
     pub(super) fn typist(payload: Vec<u8>, wanted: usize, prints: bool) -> Self {
-        let activity = Activity::Type { payload, wanted, typed_at: Instant::ZERO };
+        let activity = Activity::Type { payload, wanted, typed_at: Instant::ZERO, echoed: 0 };
         Self::new(user_telnet(), prints, activity)
     }
 
@@ -162,12 +165,14 @@ impl Stream for ScriptedUser {
     fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>) {
         let mut printed = Vec::new();
         self.console.receive(data, &mut printed, cx);
-        match &self.activity {
+        match &mut self.activity {
             Activity::Echo => {
                 self.console.telnet.send(&printed, cx);
             }
-            Activity::Type { payload, typed_at, .. } => {
-                if self.console.bytes == payload.len() * (self.round_trips.len() + 1) {
+            Activity::Type { payload, typed_at, echoed, .. } => {
+                // Other bytes are not echoes, such as the line ends at the beginning of a session.
+                *echoed += printed.iter().filter(|byte| payload.contains(byte)).count();
+                if *echoed == payload.len() * (self.round_trips.len() + 1) {
                     self.round_trips.push(self.console.last_cell_at - *typed_at);
                     if !self.is_done() {
                         self.type_packet(cx);

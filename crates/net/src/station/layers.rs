@@ -580,6 +580,46 @@ impl Layers {
         None
     }
 
+    /// Returns the next datagram for the link that belongs to no TCP connection, for a caller that
+    /// schedules the output itself by [`Tcp::ready_connection`] and [`Self::transmit_connection`].
+    pub fn transmit_other(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
+        self.report_path_mtus(cx);
+        loop {
+            if let Some(packet) = self.next_datagram(cx) {
+                return Some(packet);
+            }
+            let segment = self.tcp.transmit_stateless(&mut self.pool, cx)?;
+            match self.internet.send(segment.packet, segment.lower, &mut self.pool, cx) {
+                Ok(Some(packet)) => return Some(packet),
+                Ok(None) => {}
+                Err(error) => self.drop_segment(None, error, cx),
+            }
+        }
+    }
+
+    /// Returns the next datagram of a TCP connection for the link. Call [`Self::has_free_buffer`]
+    /// before.
+    pub fn transmit_connection(&mut self, id: ConnectionId, cx: &mut Cx<'_>) -> Option<Packet> {
+        loop {
+            let segment = self.tcp.transmit_connection(id, &mut self.pool, cx)?;
+            if self.is_longer_than_path(&segment, cx) {
+                self.pool.put(segment.packet);
+                continue;
+            }
+            match self.internet.send(segment.packet, segment.lower, &mut self.pool, cx) {
+                Ok(Some(packet)) => return Some(packet),
+                // The caller gets it by `transmit_other`, or it was looped back to this host.
+                Ok(None) => {}
+                Err(error) => self.drop_segment(Some(id), error, cx),
+            }
+        }
+    }
+
+    /// Returns whether a packet buffer is free for output.
+    pub fn has_free_buffer(&mut self) -> bool {
+        self.has_buffer_for_output()
+    }
+
     /// Drops a segment. TCP retransmits it when its timer expires.
     fn drop_segment(
         &mut self,

@@ -1,20 +1,25 @@
 //! `plumb gateway`: arguments and messages. The gateway is in the crate `gateway-host`.
 
 mod help;
+mod routed;
 
 pub(crate) use help::{ABOUT, PAGE};
 
 use crate::exit::{self, Failure};
 use crate::heading;
+use gateway_host::bit_rate;
 use gateway_host::forwards::Forward;
 use gateway_host::gateway_program::{self, GuestEnd, Program, ProgramSettings};
 use gateway_host::guest_target::GuestTarget;
 use gateway_host::invocation::{ExitText, Invocation, ProgramName};
+use gateway_host::pasta::{self, PastaMode, PastaProgram};
 use gateway_host::published_port;
 use gateway_host::slirp4netns::{self, SlirpProgram};
 use ipnet::IpNet;
+use routed::RoutedArguments;
 use std::ffi::OsString;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -38,15 +43,34 @@ pub(crate) struct Arguments {
     /// Create this control socket
     #[arg(long, value_name = "socket", help_heading = heading::CONNECTION)]
     control: Option<PathBuf>,
+    /// Serve Prometheus metrics at http://ADDRESS:PORT/metrics; a port alone means 127.0.0.1
+    #[arg(long, value_name = "address:port", value_parser = server::parse_metrics_address,
+          help_heading = heading::CONNECTION)]
+    metrics: Option<SocketAddr>,
+    /// Accept this host name in requests for metrics, besides this machine's name and addresses;
+    /// may be repeated
+    #[arg(long, value_name = "name", requires = "metrics", help_heading = heading::CONNECTION)]
+    metrics_host: Vec<String>,
     /// Permit destinations in this prefix, such as a private network; may be repeated
     #[arg(long, value_name = "prefix", help_heading = heading::LIMITS)]
     allow: Vec<IpNet>,
     /// Refuse destinations in this prefix; may be repeated
     #[arg(long, value_name = "prefix", help_heading = heading::LIMITS)]
     deny: Vec<IpNet>,
+    /// Limit the packets to each guest to this rate, in the units of tc: 10mbit, 128kbit
+    #[arg(long, value_name = "rate", value_parser = bit_rate::parse,
+          help_heading = heading::LIMITS)]
+    rate: Option<u64>,
+    /// Limit the packets to all guests together, which share this rate equally. Serial lines are
+    /// excepted
+    #[arg(long, value_name = "rate", value_parser = bit_rate::parse,
+          help_heading = heading::LIMITS)]
+    rate_total: Option<u64>,
     /// Let the gateway's address lead to the loopback address of this host
     #[arg(long, help_heading = heading::LIMITS)]
     host_loopback: bool,
+    #[command(flatten)]
+    routed: RoutedArguments,
 }
 
 /// Runs `plumb gateway`.
@@ -56,6 +80,13 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         let guest = text.parse::<GuestTarget>();
         guests.push((text.clone(), guest.map_err(|error| failed(error, Failure::WrongArguments))?));
     }
+    if arguments.routed.is_routed() {
+        return routed::run(&arguments.routed, &guests);
+    }
+    if let Some((guest, _)) = guests.iter().find(|(_, target)| target.prefix.is_some()) {
+        let error = anyhow::anyhow!("{guest}: prefix= is valid only with --routed");
+        return Err(failed(error, Failure::WrongArguments));
+    }
     let settings = ProgramSettings {
         guests,
         forwards: arguments.publish.clone(),
@@ -64,6 +95,10 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         has_ipv6: !arguments.no_ipv6,
         is_configuring: !arguments.no_configure,
         control: arguments.control.clone(),
+        rate_bps: arguments.rate,
+        total_rate_bps: arguments.rate_total,
+        metrics: arguments.metrics,
+        metrics_hosts: arguments.metrics_host.clone(),
     };
     let started = Program::start(settings);
     let mut program = started.map_err(|error| failed(error, Failure::ThisMachine))?;
@@ -71,13 +106,17 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
         eprintln!("{guest}: {}", addresses.join(", "));
     }
-    match program.run().map_err(|error| failed(error, Failure::ThisMachine))? {
-        GuestEnd::Gone(guest) => eprintln!("{guest} is gone"),
-        GuestEnd::Lost(guest, error) => {
-            return Err(failed(anyhow::anyhow!("{guest}: {error}"), Failure::ThisMachine));
+    let mut result = Ok(());
+    while program.has_guests() {
+        match program.run().map_err(|error| failed(error, Failure::ThisMachine))? {
+            GuestEnd::Gone(guest) => eprintln!("{guest} is gone"),
+            GuestEnd::Lost(guest, error) => {
+                let error = anyhow::anyhow!("{guest} has failed: {error}");
+                result = Err(failed(error, Failure::ThisMachine));
+            }
         }
     }
-    Ok(())
+    result
 }
 
 fn failed(error: impl Into<anyhow::Error>, failure: Failure) -> Failure {
@@ -91,21 +130,15 @@ pub(crate) fn run_as_named() -> Option<ExitCode> {
     let (name, arguments) = arguments.split_first()?;
     match ProgramName::of(name)? {
         ProgramName::Slirp4netns => Some(run_slirp4netns(arguments)),
-        ProgramName::Pasta | ProgramName::Passt => {
-            eprintln!("plumb does not replace pasta and passt: use slirp4netns or plumb gateway");
-            Some(ExitCode::FAILURE)
-        }
+        ProgramName::Pasta => Some(run_pasta(PastaMode::Pasta, arguments)),
+        ProgramName::Passt => Some(run_pasta(PastaMode::Passt, arguments)),
     }
 }
 
 fn run_slirp4netns(arguments: &[OsString]) -> ExitCode {
     let settings = match slirp4netns::parse(arguments) {
         Invocation::Run(settings) => settings,
-        Invocation::Text(ExitText { stdout, stderr, exit_code }) => {
-            print(&stdout);
-            eprint!("{stderr}");
-            return ExitCode::from(exit_code);
-        }
+        Invocation::Text(text) => return exit_with(&text),
     };
     settings.warnings.iter().for_each(|warning| eprintln!("{warning}"));
     let text = slirp4netns::start_text(&settings);
@@ -117,6 +150,27 @@ fn run_slirp4netns(arguments: &[OsString]) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn run_pasta(mode: PastaMode, arguments: &[OsString]) -> ExitCode {
+    let settings = match pasta::parse(mode, arguments) {
+        Invocation::Run(settings) => settings,
+        Invocation::Text(text) => return exit_with(&text),
+    };
+    let mut notice = |text: &str| eprintln!("{text}");
+    match PastaProgram::start(mode, &settings, &mut notice).and_then(PastaProgram::run) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn exit_with(text: &ExitText) -> ExitCode {
+    print(&text.stdout);
+    eprint!("{}", text.stderr);
+    ExitCode::from(text.exit_code)
 }
 
 fn print(text: &str) {

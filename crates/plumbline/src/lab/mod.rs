@@ -2,6 +2,7 @@
 //! time.
 
 mod control;
+mod live_tables;
 mod today;
 mod tun_session;
 
@@ -34,6 +35,7 @@ pub(crate) const PAGE: ManualPage = ManualPage {
         "plumb lab tm233",
         "plumb lab tm233 --print-scenario > mine.toml",
         "plumb lab tm233 --scenario mine.toml --json",
+        "plumb lab tm233 --live",
         "plumb lab rfc573 --print-scenario | grep -A 3 strata",
     ],
     notes: &[],
@@ -65,6 +67,10 @@ pub(crate) struct Arguments {
     /// for plumb stats
     #[arg(long)]
     today: bool,
+    /// TM-233: also run the experiments at the concentrator on this machine, with the gateway of
+    /// this program, in about three minutes; requires root and a Telnet server
+    #[arg(long)]
+    live: bool,
     /// Print the figures as JSON
     #[arg(long, help_heading = heading::OUTPUT)]
     json: bool,
@@ -116,6 +122,10 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         exit::print_error(&anyhow!("--today is valid only for rfc594"));
         return Err(Failure::WrongArguments);
     }
+    if arguments.live && !matches!(paper, Paper::Tm233) {
+        exit::print_error(&anyhow!("--live is valid only for tm233"));
+        return Err(Failure::WrongArguments);
+    }
     let text = scenario_text(paper, arguments.scenario.as_deref())?;
     if arguments.print_scenario {
         print(&text);
@@ -126,6 +136,9 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         experiment.tables.push(tm233::data_table());
         // Without symbols, only the other tables are printed.
         experiment.tables.extend(code_sizes(Path::new(PROGRAM)));
+    }
+    if arguments.live {
+        experiment.tables.extend(live_tables::tables(&text, Path::new(PROGRAM)));
     }
     let today_figures = today(paper, arguments).map_err(|error| {
         exit::print_error(&error);

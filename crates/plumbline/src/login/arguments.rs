@@ -93,7 +93,7 @@ pub(crate) struct Arguments {
     /// serial:/dev/ttyUSB0?baud=9600&bits=8&parity=none&stop=1&flow=none. A serial line of a
     /// console server is rfc2217://host:port?baud=9600. In a shell, quote a destination that
     /// contains ? or &.
-    #[arg(value_name = "host", required_unless_present = "list", verbatim_doc_comment)]
+    #[arg(value_name = "host", required_unless_present = "list")]
     destination: Option<Destination>,
     /// Port, if not part of the host [default: 23]
     #[arg(value_name = "port", value_parser = carrier::parse_port)]
@@ -109,7 +109,7 @@ pub(crate) struct Arguments {
     /// Save the host with these options under this name in config.toml, and do not connect
     ///
     /// plumb login NAME then uses them; options of the command line override saved ones.
-    #[arg(long, value_name = "name", conflicts_with = "list", verbatim_doc_comment,
+    #[arg(long, value_name = "name", conflicts_with = "list",
           help_heading = heading::CONNECTION)]
     pub(crate) save: Option<String>,
     /// List the saved hosts: name, host and options
@@ -130,7 +130,7 @@ pub(crate) struct Arguments {
     /// user= is the user name. The password is read only from PLUMB_PPP_PASSWORD, because every
     /// user of the machine can read the arguments of a program.
     #[arg(long, value_name = "route", default_value = "kernel", hide_default_value = true,
-          verbatim_doc_comment, help_heading = heading::CONNECTION)]
+          help_heading = heading::CONNECTION)]
     pub(super) via: Route,
     #[command(flatten)]
     pub(super) family: AddressFamilyOptions,
@@ -163,7 +163,7 @@ pub(crate) struct Arguments {
     /// Do not start the negotiation, only answer: for bulletin boards without Telnet
     ///
     /// By default plumb starts the negotiation at port 23 and for telnet://.
-    #[arg(long, verbatim_doc_comment, help_heading = heading::TELNET)]
+    #[arg(long, help_heading = heading::TELNET)]
     pub(super) no_negotiation: bool,
     /// Refuse compression (MCCP): for a server whose compressed data is broken
     #[arg(long, help_heading = heading::TELNET)]
@@ -181,7 +181,7 @@ pub(crate) struct Arguments {
     /// The letters: a are you there, b break, c close, e send per character, E send per line,
     /// l local echo, r remote echo, s status, x send now, ? help; the escape key sends itself.
     #[arg(long = "escape-keys", alias = "keys", value_enum, value_name = "prompt|1982",
-          default_value_t, verbatim_doc_comment, help_heading = heading::INPUT)]
+          default_value_t, help_heading = heading::INPUT)]
     pub(super) keys: PromptStyle,
     /// Send whole lines, edited locally [default: as the remote host requests]
     #[arg(long, help_heading = heading::INPUT)]
@@ -219,12 +219,12 @@ pub(crate) struct Arguments {
     /// line and f11 a screen. The sequences ESC [ ? of modern programs are ignored. With
     /// heath19-strict they hold the screen, as with the original ROM.
     #[arg(long, value_enum, default_value_t, value_name = "name", hide_possible_values = true,
-          verbatim_doc_comment, help_heading = heading::TERMINAL)]
+          help_heading = heading::TERMINAL)]
     pub(super) terminal: Emulation,
     /// Reserve the last row for the echo time, the limiting factor and the traffic
     ///
     /// plumb then draws the screen; text that scrolls off is not in your terminal's scrollback.
-    #[arg(long, verbatim_doc_comment, help_heading = heading::TERMINAL)]
+    #[arg(long, help_heading = heading::TERMINAL)]
     pub(super) status_line: bool,
     #[command(flatten)]
     pub(super) terminal_filter: TerminalFilter,
@@ -234,13 +234,13 @@ pub(crate) struct Arguments {
     /// By default, sz on the remote host starts a download, and rz opens the prompt, where send FILE
     /// sends files. ^C cancels a transfer. The prompt commands send and receive also start transfers
     /// by YMODEM and XMODEM.
-    #[arg(long, verbatim_doc_comment, help_heading = heading::TRANSFER)]
+    #[arg(long, help_heading = heading::TRANSFER)]
     pub(super) no_zmodem: bool,
     /// Directory of received files [default: .]
     ///
     /// A file is written to name.part until it is complete. An existing file is never replaced: the
     /// new file gets a number.
-    #[arg(long, value_name = "directory", verbatim_doc_comment, help_heading = heading::TRANSFER)]
+    #[arg(long, value_name = "directory", help_heading = heading::TRANSFER)]
     pub(super) download_directory: Option<PathBuf>,
     /// Limit for the bytes that a session receives as files
     #[arg(long, value_name = "size", default_value = "1G", value_parser = parse_limit,
@@ -258,7 +258,7 @@ pub(crate) struct Arguments {
     /// first group of the last match; \$ is a dollar sign. A regex is matched against lines that
     /// end with \n; if it does not match, it is tried with the \r that the host sent. By default
     /// an expect times out after 10 s, and a timeout ends plumb with exit code 5.
-    #[arg(long, value_name = "file", verbatim_doc_comment, help_heading = heading::SCRIPT)]
+    #[arg(long, value_name = "file", help_heading = heading::SCRIPT)]
     pub(super) script: Option<PathBuf>,
     /// Make this environment variable available to the script as ${NAME}; may be repeated
     #[arg(long, value_name = "name", requires = "script", help_heading = heading::SCRIPT)]
@@ -303,7 +303,7 @@ saved in ~/.local/state/plumb/known_hosts, and a different one is refused later.
 the certificate is verified against certificate authorities instead.
 
 docs/tutorials/bulletin-boards.md describes logins to bulletin boards: character sets, transfers of \
-files by ZMODEM, and saved hosts.
+files by XMODEM, YMODEM and ZMODEM, and saved hosts.
 
 If the standard input is a pipe or a file, it is sent, and at its end the sending half of the \
 connection is closed; plumb then shows the output until the remote host closes the connection.";

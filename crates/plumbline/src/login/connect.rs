@@ -4,7 +4,7 @@ use super::arguments::Arguments;
 use super::logging::SessionLogs;
 use super::script::{Runner, Script};
 use super::session::{Login, Stage};
-use super::session_settings::{Echo, LoginProtocol, LoginSettings, TlsUse};
+use super::session_settings::{Echo, LoginProtocol, LoginSettings, Mode, TlsUse};
 use super::status_page;
 use super::terminal_input::LocalTerminal;
 use super::{saved_login, say};
@@ -131,7 +131,9 @@ fn try_run(arguments: &Arguments, destination: &Destination) -> Result<exit::Res
 fn password_warning(arguments: &Arguments, settings: &LoginSettings) -> Option<String> {
     let displays = match settings.echo {
         Echo::Local => true,
-        Echo::Automatic => settings.protocol == LoginProtocol::Tcp,
+        Echo::Automatic => {
+            settings.protocol == LoginProtocol::Tcp && settings.mode != Mode::Character
+        }
         Echo::Remote => false,
     };
     let record = arguments.record.as_deref().map(|path| format!("--record {}", path.display()));
@@ -327,10 +329,7 @@ impl Connector<'_> {
     /// Reports the end of the session and returns the exit status.
     fn finish(&self, login: &mut Login, outcome: Outcome, context: &EngineContext) -> exit::Result {
         if self.is_verbose && login.stage != Stage::DisplayClosed {
-            // The last line may have ended with LF alone, which leaves the cursor in the middle of
-            // a row.
-            let carriage_return = if login.settings.is_interactive { "\r" } else { "" };
-            say(&format!("{carriage_return}{}", closing_message(outcome, login, context)));
+            login.say_wrapped(&[closing_message(outcome, login, context)]);
         }
         if let Some(failure) = login.logs.take_failure() {
             say(&format!("plumb: {failure}"));

@@ -20,6 +20,10 @@ const REQUESTS: [u8; 2] = [b'C', 0x15];
 /// Sequence that ends a remote program that waits for files.
 const REFUSAL: &[u8] = b"\x18\x18\x18\x18\x18\x18\x18\x18\x08\x08\x08\x08\x08\x08\x08\x08";
 
+/// Cause of a failure if the server has not agreed to BINARY.
+const WITHOUT_BINARY: &str = "The Telnet server did not agree to BINARY and may change files: use \
+                              another port of the host, tcp://HOST:PORT or a serial line.";
+
 impl Login {
     /// Processes data of the remote host: passes it to the transfer that runs, or displays it.
     pub(super) fn process_session_data(&mut self, data: &[u8], cx: &mut Cx<'_>) {
@@ -53,10 +57,19 @@ impl Login {
         }
     }
 
+    /// Processes a NUL after a CR, which may be data of the transfer that runs.
+    pub(super) fn process_nul_after_cr(&mut self, cx: &mut Cx<'_>) {
+        if let Some(transfer) = &mut self.transfers.transfer {
+            transfer.receive_nul_after_cr(cx);
+            self.run_transfer(cx);
+        }
+    }
+
     /// Asks the user for the files that a receiver on the remote host waits for. The receiver
     /// repeats its request.
     fn request_files(&mut self, cx: &mut Cx<'_>) {
         if let Some(command) = self.transfers.script_command.take() {
+            self.transfers.is_awaited = true;
             return self.start_for_script(command, cx);
         }
         let may_ask = self.settings.is_interactive
@@ -99,8 +112,14 @@ impl Login {
         }
     }
 
+    /// Starts a transfer for a script. If it cannot start, a receiver on the remote host that waits
+    /// for it is ended.
     fn start_for_script(&mut self, command: ModemCommand, cx: &mut Cx<'_>) {
+        let is_upload = matches!(command, ModemCommand::Send(..));
         if let Err(failure) = self.start_transfer(command, cx) {
+            let has_request = self.transfers.last_byte.is_some_and(|byte| REQUESTS.contains(&byte));
+            self.transfers.is_awaited |= is_upload && has_request;
+            self.refuse_files(cx);
             self.input.end_script_transfer(Some(failure));
         }
     }
@@ -115,14 +134,21 @@ impl Login {
         command: ModemCommand,
         cx: &mut Cx<'_>,
     ) -> Result<(), String> {
+        let request = self.transfers.last_byte.filter(|byte| REQUESTS.contains(byte));
         let sentence = match &command {
+            ModemCommand::Send(ModemProtocol::Zmodem, _)
+                if request.is_some() && !self.transfers.is_awaited =>
+            {
+                "Sending by ZMODEM; ^C cancels. The remote program seems to wait for XMODEM or \
+                 YMODEM: use send --protocol xmodem or ymodem."
+            }
             ModemCommand::Send(..) => "Sending; ^C cancels.",
             ModemCommand::Receive(..) => "Receiving; ^C cancels.",
         };
         let is_block_receiver =
             matches!(command, ModemCommand::Send(protocol, _) if protocol != ModemProtocol::Zmodem);
         let mut transfer = ModemTransfer::start(command, &self.settings.downloads, cx)?;
-        let request = self.transfers.last_byte.take().filter(|byte| REQUESTS.contains(byte));
+        self.transfers.last_byte = None;
         if let Some(request) = request.filter(|_| is_block_receiver) {
             transfer.receive(&mut [request].as_slice(), cx);
         }
@@ -138,6 +164,7 @@ impl Login {
         self.return_to_session();
         self.show_transfer_notice(sentence);
         self.transfers.has_enabled_binary = self.protocol.begin_binary(cx);
+        self.transfers.forget_request();
         self.transfers.transfer = Some(transfer);
         self.run_transfer(cx);
     }
@@ -180,6 +207,7 @@ impl Login {
         let is_over = transfer.is_over();
         let rest = if is_over { transfer.take_rest() } else { Vec::new() };
         let failure = transfer.take_failure();
+        let is_line_failure = transfer.is_line_failure();
         if let Some(downloads) = transfer.policy() {
             self.settings.downloads = downloads.clone();
         }
@@ -191,6 +219,10 @@ impl Login {
             self.show_transfer_notice(&notice);
         }
         if is_over {
+            if is_line_failure && self.protocol.lacks_binary() {
+                self.show_transfer_notice(WITHOUT_BINARY);
+            }
+            self.protocol.end_file_content();
             self.transfers.transfer = None;
             let is_claimed = self.input.end_script_transfer(failure.clone());
             self.transfers.unclaimed = (!is_claimed).then_some(failure);

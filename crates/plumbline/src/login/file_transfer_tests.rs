@@ -80,6 +80,37 @@ fn over_telnet_the_transfer_waits_for_binary_and_disables_it_at_its_end() {
 }
 
 #[test]
+fn without_binary_each_cr_is_sent_as_cr_nul_and_text_after_a_failure_has_no_nul() {
+    let mut fixture = Fixture::new(LoginProtocol::Telnet, true);
+    fixture.receives(SENDER_REQUEST);
+    fixture.sent();
+    fixture.receives(b"\xff\xfe\x00\xff\xfc\x00");
+    fixture.login.run(&mut fixture.context.cx());
+    let request = b"**\x18B0100000023be50\r\0\x8a\x11";
+    assert_eq!(fixture.sent(), request);
+    fixture.receives(b"\r\0");
+    for _ in 0..11 {
+        fixture.receives(b"**\x18B0000000000ffff\r\0\x8a");
+    }
+    fixture.receives(&[REFUSAL, b"\r\0\n$ "].concat());
+    assert!(!fixture.login.transfers.is_active() && fixture.login.protocol.lacks_binary());
+    assert_eq!(fixture.displayed(), "\r\n$ ");
+}
+
+#[test]
+fn text_directly_after_a_sender_that_sends_no_end_letters_is_displayed() {
+    let mut fixture = Fixture::new(LoginProtocol::Serial, true);
+    let (request, line_end) = SENDER_REQUEST.split_at(SENDER_REQUEST.len() - 3);
+    fixture.receives(request);
+    fixture.receives(line_end);
+    fixture.receives(ZFIN);
+    for byte in b"\r\r\n*** Night Owl ***" {
+        fixture.receives(&[*byte]);
+    }
+    assert!(fixture.displayed().ends_with("\r\r\n*** Night Owl ***"), "{}", fixture.displayed());
+}
+
+#[test]
 fn without_the_option_a_request_is_displayed() {
     let mut fixture = Fixture::new(LoginProtocol::Serial, false);
     fixture.receives(SENDER_REQUEST);

@@ -29,6 +29,8 @@ pub(super) struct LocalInput {
     pub(super) keyboard: Keyboard,
     /// Partial line, while whole lines are sent.
     pub(super) line: LineEditor,
+    /// Whether the remote host has displayed a prompt before a key was typed, over plain TCP.
+    pub(super) has_prompt: bool,
     key_target: KeyTarget,
     encoder: Encoder,
     /// Whether the last byte of piped input was a CR, which is not sent before the next byte is
@@ -45,6 +47,7 @@ impl LocalInput {
         Self {
             keyboard,
             line: LineEditor::default(),
+            has_prompt: false,
             key_target: KeyTarget::Session,
             encoder: Encoder::new(encoding),
             has_cr: false,

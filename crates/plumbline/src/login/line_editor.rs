@@ -150,6 +150,11 @@ impl LineEditor {
         self.text.is_empty()
     }
 
+    /// Returns the text of the line.
+    pub(super) fn text(&self) -> &[u8] {
+        &self.text
+    }
+
     /// Returns the line and starts an empty line.
     pub(super) fn take(&mut self) -> Vec<u8> {
         std::mem::take(self).text

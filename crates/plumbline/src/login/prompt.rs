@@ -4,9 +4,11 @@
 //! the prompt is displayed again. An empty line continues the session. The terminal stays in raw
 //! mode, and the command line is edited locally.
 
-use super::line_editor::{EditingKeys, KeyEffect};
+use super::line_editor::{EditingKeys, KeyEffect, LineEditor};
 use super::paging::WrappedText;
-use super::prompt_command::{Command, HELP, LETTERS_HELP, SendArgument, Setting, ToggleArgument};
+use super::prompt_command::{
+    Command, LETTERS_HELP, SendArgument, Setting, ToggleArgument, file_name_to_complete, help_on,
+};
 use super::session::{Login, Stage};
 use super::session_settings::{Echo, LineEnd, Mode, Predict, PromptStyle};
 use super::status_page;
@@ -14,12 +16,15 @@ use carrier::CarrierStatus;
 use net::Cx;
 use net::meter::Account;
 use protocols::telnet::{Command as TelnetCommand, EndOfLine, OptionCode, Side};
+use transfer::modem::{PathCompletion, complete_path};
 
 const PROMPT: &[u8] = b"plumb> ";
 /// ^C cancels the line and returns to the session.
 const CANCEL: u8 = 0x03;
 /// ^D ends the session.
 const END_OF_FILE: u8 = 0x04;
+/// Tab completes the name of a file.
+const TAB: u8 = b'\t';
 /// ^Z suspends the process.
 const SUSPEND: u8 = 0x1a;
 
@@ -57,6 +62,9 @@ impl Login {
 
     /// Processes one key that is not sent to the remote host.
     pub(super) fn process_prompt_key(&mut self, key: u8, cx: &mut Cx<'_>) {
+        if key == TAB && self.input.is_at_prompt() {
+            return self.complete_file_name();
+        }
         let mut echo = Vec::new();
         let Some((key_effect, is_empty)) = self.input.edit_prompt(key, &mut echo) else {
             self.input.return_to_session();
@@ -82,10 +90,29 @@ impl Login {
         }
     }
 
+    /// Completes the name of a local file in a `send` command.
+    fn complete_file_name(&mut self) {
+        let line = self.input.prompt_line().map(LineEditor::text).unwrap_or_default();
+        let line = String::from_utf8_lossy(line).into_owned();
+        let Some(word) = file_name_to_complete(&line) else { return self.display.ring() };
+        let PathCompletion { addition, names } = complete_path(word);
+        if !names.is_empty() {
+            return self.show_message(&names.join(" "));
+        }
+        if addition.is_empty() {
+            return self.display.ring();
+        }
+        let mut echo = Vec::new();
+        for key in addition.bytes() {
+            self.input.edit_prompt(key, &mut echo);
+        }
+        self.display.screen.put(&echo);
+    }
+
     fn execute(&mut self, line: &str, cx: &mut Cx<'_>) {
         match Command::parse(line) {
             Ok(Command::Status) => return self.status.request(cx),
-            Ok(Command::Help) => return self.show_help(),
+            Ok(Command::Help(word)) => return self.show_help(&word),
             Err(error) => return self.show_message(&error.to_string()),
             Ok(Command::Suspend) => return self.suspend(cx),
             Ok(Command::Close) => self.stage = Stage::LocalClosed,
@@ -124,7 +151,7 @@ impl Login {
             b'r' => self.settings.echo = Echo::Remote,
             b's' => self.status.request(cx),
             b'x' => self.send_line_now(cx),
-            b'?' => self.show_help(),
+            b'?' => self.show_help(""),
             SUSPEND => self.suspend(cx),
             key if Some(key) == self.settings.escape.0 => {
                 _ = self.send_command(SendArgument::Escape, cx);
@@ -241,14 +268,14 @@ impl Login {
         self.show_prompt();
     }
 
-    fn show_help(&mut self) {
+    fn show_help(&mut self, word: &str) {
         let mut page = WrappedText::new(self.display.window().0);
         let help = match self.settings.keys {
-            PromptStyle::Prompt => HELP,
-            PromptStyle::Letters => LETTERS_HELP,
+            PromptStyle::Prompt => help_on(word),
+            PromptStyle::Letters => LETTERS_HELP.to_vec(),
         };
         let width = help.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-        for (name, text) in help {
+        for (name, text) in &help {
             page.push_entry(name, width, text);
         }
         if self.settings.keys == PromptStyle::Prompt {

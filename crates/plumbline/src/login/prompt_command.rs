@@ -19,7 +19,8 @@ pub(super) enum Command {
     Set(Setting),
     Toggle(ToggleArgument),
     Suspend,
-    Help,
+    /// Help for the commands that begin with this word, or for all commands.
+    Help(String),
 }
 
 /// Argument of `send`.
@@ -96,11 +97,13 @@ enum Keyword {
     Set,
     Toggle,
     Mode,
+    Help,
 }
 
 const KEYWORDS: &Keywords<Keyword> = &[
     ("close", Keyword::Alone(Command::Close)),
     ("quit", Keyword::Alone(Command::Close)),
+    ("exit", Keyword::Alone(Command::Close)),
     ("reconnect", Keyword::Alone(Command::Reconnect)),
     ("status", Keyword::Status),
     ("send", Keyword::Send),
@@ -109,8 +112,8 @@ const KEYWORDS: &Keywords<Keyword> = &[
     ("toggle", Keyword::Toggle),
     ("mode", Keyword::Mode),
     ("z", Keyword::Alone(Command::Suspend)),
-    ("help", Keyword::Alone(Command::Help)),
-    ("?", Keyword::Alone(Command::Help)),
+    ("help", Keyword::Help),
+    ("?", Keyword::Help),
 ];
 
 const SEND_ARGUMENTS: &Keywords<SendArgument> = &[
@@ -172,14 +175,14 @@ const MODES: &Keywords<Mode> =
 /// Help text for each command of the prompt.
 pub(super) const HELP: &[(&str, &str)] = &[
     ("(empty line)", "return to the session"),
-    ("close, quit", "end the session"),
+    ("close, quit, exit", "end the session"),
     ("reconnect", "reconnect; all options are renegotiated"),
     ("status", "show the connection, its options, its statistics and the CPU time by layer"),
     ("status line", "show or hide the status line: echo time, its limiting factor, traffic"),
     (
         "send FILE...",
-        "send files by ZMODEM, or by --protocol ymodem, xmodem or xmodem-1k; write ./ayt for a file \
-         with the name of a Telnet command",
+        "send files by ZMODEM, or by --protocol ymodem, xmodem or xmodem-1k; Tab completes names; write \
+         ./ayt for a file with the name of a Telnet command",
     ),
     ("receive [FILE]", "receive files by ZMODEM, or by --protocol ymodem or xmodem"),
     (
@@ -201,7 +204,7 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ("set escape X", "^] or another key, or none"),
     ("toggle X", "localecho, line, binary, crlf, inspect (show the negotiation) or statusline"),
     ("z", "suspend plumb; fg resumes it"),
-    ("?", "this help"),
+    ("?, help [X]", "this help, or that of the command X"),
 ];
 
 /// Help text for the single-letter commands of 1982.
@@ -234,7 +237,8 @@ impl Command {
                 return Self::transfer(true, words);
             }
             Keyword::Receive => return Self::transfer(false, words),
-            Keyword::Send => Self::Send(choose(words.next(), SEND_ARGUMENTS)?),
+            Keyword::Send => Self::Send(choose(words.next(), SEND_ARGUMENTS).map_err(with_file)?),
+            Keyword::Help => Self::Help(words.next().unwrap_or_default().to_ascii_lowercase()),
             Keyword::Toggle => Self::Toggle(choose(words.next(), TOGGLE_ARGUMENTS)?),
             Keyword::Mode => Self::Set(Setting::Mode(choose(words.next(), MODES)?)),
             Keyword::Set => Self::Set(match choose(words.next(), SETTABLE)? {
@@ -261,6 +265,35 @@ impl Command {
         let command = ModemCommand::parse(is_sending, &arguments);
         command.map(Self::Transfer).map_err(CommandError::Transfer)
     }
+}
+
+/// Returns the last word of an unfinished `send` command, which may begin a file name.
+pub(super) fn file_name_to_complete(line: &str) -> Option<&str> {
+    let (command, arguments) = line.trim_start().split_once(' ')?;
+    let is_quoted = arguments.matches('"').count() % 2 == 1;
+    let ends: fn(char) -> bool = if is_quoted { |it: char| it == '"' } else { char::is_whitespace };
+    let word = arguments.rsplit(ends).next()?;
+    matches!(choose(Some(command), KEYWORDS), Ok(Keyword::Send)).then_some(word)
+}
+
+/// Adds a file to the arguments that a missing argument of `send` can be.
+fn with_file(error: CommandError) -> CommandError {
+    match error {
+        CommandError::Missing { choices } => {
+            CommandError::Missing { choices: format!("send FILE..., or send {choices}") }
+        }
+        error => error,
+    }
+}
+
+/// Returns the entries of [`HELP`] for the command `word`, or all entries.
+pub(super) fn help_on(word: &str) -> Vec<(&'static str, &'static str)> {
+    let is_of_command = |(name, _): &&(&str, &str)| {
+        name.split([' ', ',']).next().is_some_and(|first| first == word)
+            || name.split(", ").any(|name| name == word)
+    };
+    let entries: Vec<_> = HELP.iter().filter(is_of_command).copied().collect();
+    if entries.is_empty() { HELP.to_vec() } else { entries }
 }
 
 /// Returns whether the first argument of `send` is a file or an option, not a Telnet command.
@@ -359,6 +392,31 @@ mod tests {
         assert_eq!(Command::parse("status line"), toggle);
         assert_eq!(Command::parse("toggle statusline"), toggle);
         assert!(matches!(Command::parse("status lines"), Err(CommandError::TooMany { .. })));
+    }
+
+    #[test]
+    fn a_missing_argument_of_send_can_be_a_file_and_help_accepts_a_command() {
+        let error = Command::parse("send").unwrap_err().to_string();
+        assert!(
+            error.starts_with("Missing argument: use send FILE..., or send ao, ayt"),
+            "{error}"
+        );
+        assert_eq!(Command::parse("help Send"), Ok(Command::Help("send".to_owned())));
+        assert_eq!(Command::parse("?"), Ok(Command::Help(String::new())));
+        assert_eq!(Command::parse("exit"), Ok(Command::Close));
+        let names = |word| help_on(word).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(names("send"), ["send FILE...", "send X"]);
+        assert_eq!(names("quit"), ["close, quit, exit"]);
+        assert_eq!(names("lights").len(), HELP.len());
+    }
+
+    #[test]
+    fn the_last_word_of_send_is_completed() {
+        assert_eq!(file_name_to_complete("send a.txt ~/b"), Some("~/b"));
+        assert_eq!(file_name_to_complete(" sen \"my file"), Some("my file"));
+        assert_eq!(file_name_to_complete("send "), Some(""));
+        assert_eq!(file_name_to_complete("send"), None);
+        assert_eq!(file_name_to_complete("set escape"), None);
     }
 
     #[test]

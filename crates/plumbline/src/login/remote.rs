@@ -66,6 +66,7 @@ impl Login {
             match event {
                 Event::Data(_) if self.protocol.drops_output(cx) => {}
                 Event::Data(run) => self.process_session_data(run, cx),
+                Event::NulAfterCr => self.process_nul_after_cr(cx),
                 Event::Option {
                     side: Side::Local,
                     option: OptionCode::COM_PORT,

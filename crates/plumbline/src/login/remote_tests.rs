@@ -215,6 +215,24 @@ fn over_plain_tcp_lines_are_edited_locally_and_received_lines_start_at_the_left(
 }
 
 #[test]
+fn over_plain_tcp_keys_are_sent_at_once_without_echo_after_a_prompt() {
+    let mut fixture = Fixture::interactive(LoginProtocol::Tcp);
+    fixture.receives(b"220 mail\r\n");
+    fixture.login.process_typed_keys(b"HELO\r", &mut fixture.context.cx());
+    assert_eq!(fixture.sent(), b"HELO\r\n");
+    let mut fixture = Fixture::interactive(LoginProtocol::Tcp);
+    fixture.receives(b"1) list\r\nYour choice: ");
+    fixture.login.process_typed_keys(b"1\r", &mut fixture.context.cx());
+    assert_eq!(fixture.sent(), b"1\r");
+    assert_eq!(fixture.shown(), "1) list\r\nYour choice: ");
+    // The mode remains, and a command changes it.
+    fixture.receives(b"\r\n");
+    fixture.login.process_typed_keys(b"2\x1dmode line\r", &mut fixture.context.cx());
+    fixture.login.process_typed_keys(b"3", &mut fixture.context.cx());
+    assert_eq!(fixture.sent(), b"2");
+}
+
+#[test]
 fn a_login_reset_for_a_new_connection_has_no_negotiated_options() {
     let mut fixture = Fixture::interactive(LoginProtocol::Telnet);
     fixture.receives(b"\xff\xfb\x01");

@@ -29,6 +29,7 @@
 use super::display::LocalDisplay;
 use super::input::LocalInput;
 use super::logging::SessionLogs;
+use super::paging::WrappedText;
 use super::protocol::SessionProtocol;
 use super::session_settings::{Echo, LoginProtocol, LoginSettings, Mode};
 use super::session_status::SessionStatus;
@@ -124,7 +125,8 @@ impl Login {
         let remote_enables = |option| self.protocol.is_enabled(Side::Remote, option);
         match (self.settings.mode, self.settings.protocol) {
             (Mode::Character, _) => false,
-            (Mode::Line, _) | (Mode::Automatic, LoginProtocol::Tcp) => true,
+            (Mode::Line, _) => true,
+            (Mode::Automatic, LoginProtocol::Tcp) => !self.input.has_prompt,
             (Mode::Automatic, LoginProtocol::Serial | LoginProtocol::ComPort(_)) => false,
             (Mode::Automatic, LoginProtocol::Telnet) => {
                 let is_half_duplex = !remote_enables(OptionCode::ECHO)
@@ -138,7 +140,8 @@ impl Login {
     pub(super) fn echoes_locally(&self) -> bool {
         match (self.settings.echo, self.settings.protocol) {
             (Echo::Automatic, LoginProtocol::Telnet) => self.protocol.echoes_locally(),
-            (Echo::Automatic, LoginProtocol::Tcp) | (Echo::Local, _) => true,
+            (Echo::Automatic, LoginProtocol::Tcp) => self.is_line_mode(),
+            (Echo::Local, _) => true,
             (Echo::Automatic, LoginProtocol::Serial | LoginProtocol::ComPort(_))
             | (Echo::Remote, _) => false,
         }
@@ -177,11 +180,22 @@ impl Login {
         if let (Some(greeting), Some(address)) = (self.greeting.take(), self.address) {
             let host = greeting(address);
             let escape = self.settings.escape;
-            let end = if self.input.keyboard.is_raw() { "\r\n" } else { "\n" };
-            let carriage_return = if self.input.keyboard.is_raw() { "\r" } else { "" };
-            super::say(&format!(
-                "Connected to {host}.{end}Escape character is {escape}.{carriage_return}"
-            ));
+            let sentences =
+                [format!("Connected to {host}."), format!("Escape character is {escape}.")];
+            self.say_wrapped(&sentences);
+        }
+    }
+
+    /// Prints sentences on stderr, each on a line of its own. On a terminal, they are wrapped between
+    /// words.
+    pub(super) fn say_wrapped(&self, sentences: &[String]) {
+        let is_terminal = self.settings.is_interactive;
+        let columns = if is_terminal { self.display.window().0 } else { u16::MAX };
+        let mut text = WrappedText::new(columns);
+        sentences.iter().for_each(|sentence| text.push_sentence(sentence));
+        for line in text.finish().lines() {
+            // In raw mode, LF alone leaves the cursor in the same column.
+            super::say(&if is_terminal { format!("\r{line}\r") } else { line.to_owned() });
         }
     }
 
@@ -302,7 +316,7 @@ impl Stream for Login {
     }
 
     fn receive(&mut self, data: &[u8], cx: &mut Cx<'_>) {
-        self.status.received(data.len());
+        self.status.received(data.len(), cx.now);
         let previous_account = cx.meter.enter(Account::Terminal);
         self.process_received(data, cx);
         self.run_script(cx);

@@ -133,11 +133,12 @@ impl LineEnd {
         }
     }
 
-    /// Returns the name of `end`.
-    pub(super) fn name(end: EndOfLine) -> &'static str {
+    /// Returns the name of `end`. The NUL after CR belongs to Telnet without BINARY.
+    pub(super) fn name(end: EndOfLine, has_nul: bool) -> &'static str {
         match end {
             EndOfLine::CrLf => "CR LF",
-            EndOfLine::CrNul => "CR NUL",
+            EndOfLine::CrNul if has_nul => "CR NUL",
+            EndOfLine::CrNul => "CR",
             EndOfLine::Lf => "LF",
         }
     }

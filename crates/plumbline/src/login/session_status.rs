@@ -30,6 +30,8 @@ pub(super) struct SessionStatus {
     /// Description of the remote host and the route.
     peer: String,
     traffic: LoginTraffic,
+    /// Time of the last key for the remote host, or of its last data.
+    active_at: Option<Instant>,
     /// Status request from the prompt, to be answered by the carrier.
     request: Option<StatusRequest>,
     calibration: Calibration,
@@ -39,7 +41,7 @@ impl SessionStatus {
     /// Creates the status of a session that has not begun; `peer` describes the remote host.
     pub(super) fn new(peer: String) -> Self {
         let traffic = LoginTraffic::default();
-        Self { peer, traffic, request: None, calibration: Calibration::start() }
+        Self { peer, traffic, active_at: None, request: None, calibration: Calibration::start() }
     }
 
     /// Returns the description of the remote host and the route.
@@ -63,8 +65,19 @@ impl SessionStatus {
     }
 
     /// Counts received bytes.
-    pub(super) fn received(&mut self, count: usize) {
+    pub(super) fn received(&mut self, count: usize, now: Instant) {
         self.traffic.bytes_in += count as u64;
+        self.active_at = Some(now);
+    }
+
+    /// Records that a key for the remote host was typed.
+    pub(super) fn key_typed(&mut self, now: Instant) {
+        self.active_at = Some(now);
+    }
+
+    /// Returns the time of the last key for the remote host, or of its last data.
+    pub(super) fn active_at(&self) -> Option<Instant> {
+        self.active_at
     }
 
     /// Counts sent bytes.

@@ -60,7 +60,7 @@ fn put_session(page: &mut WrappedText, login: &Login, status_request: StatusRequ
         "Sends each {}; {} echoes; Enter sends {}; the escape character is {}.",
         if login.is_line_mode() { "line" } else { "character" },
         if login.echoes_locally() { "plumb" } else { "the remote host" },
-        LineEnd::name(login.line_end()),
+        LineEnd::name(login.line_end(), login.protocol.sends_nul_after_cr()),
         login.settings.escape,
     ));
 }
@@ -197,9 +197,10 @@ fn put_accounts(page: &mut WrappedText, login: &Login, status_request: StatusReq
         page.push_line(&format!("{:<24}{us:>8}{:>7}", account.text(), share(*nanos, total)));
     }
     page.push_line(&format!("{:<24}{:>8}{:>7}", "total", count((total + 500) / 1000), "100 %"));
-    let outside_ns: u64 =
-        times.iter().filter(|(account, _)| *account == Account::Outside).map(|(_, t)| t).sum();
-    page.push_sentence(&format!("Idle: {}.", duration(outside_ns)));
+    if let Some(active_at) = login.status.active_at() {
+        let idle = duration_text(status_request.now - active_at);
+        page.push_sentence(&format!("Idle: {idle} since the last key or data."));
+    }
 }
 
 /// Formats a duration with three significant digits.

@@ -68,6 +68,13 @@ impl FileTransfers {
         self.autostart.as_mut().map_or(0, |autostart| autostart.line_end_len(data))
     }
 
+    /// Forgets the request that was found last, because a transfer has begun.
+    pub(super) fn forget_request(&mut self) {
+        if let Some(autostart) = &mut self.autostart {
+            autostart.forget_line_end();
+        }
+    }
+
     /// Returns the first request of a ZMODEM program in `data`.
     pub(super) fn find_request(&mut self, data: &[u8]) -> Option<Detection> {
         self.autostart.as_mut()?.find(data)

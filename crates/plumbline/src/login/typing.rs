@@ -41,6 +41,8 @@ impl Login {
     fn process_remote_keys(&mut self, keys: &[u8], cx: &mut Cx<'_>) {
         if !keys.is_empty() {
             self.display.key_sent(cx.now);
+            self.status.key_typed(cx.now);
+            self.detect_prompt();
         }
         if self.is_line_mode() {
             // Looked up once: the editing keys cannot change while these keys are processed.
@@ -69,6 +71,16 @@ impl Login {
             }
         }
         self.send_character_keys(rest, cx);
+    }
+
+    /// Over plain TCP, a host whose last line has no end waits for keys, and displays them itself; other
+    /// hosts expect lines.
+    fn detect_prompt(&mut self) {
+        let is_in_line =
+            self.transfers.last_byte.is_some_and(|byte| !matches!(byte, b'\r' | b'\n'));
+        if is_in_line && self.input.line.is_empty() {
+            self.input.has_prompt = true;
+        }
     }
 
     /// Predicts the echo of keys that the remote host is expected to echo.

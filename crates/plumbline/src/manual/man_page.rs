@@ -22,7 +22,7 @@ pub(super) fn render(page: &ManualPage, command: &Command) -> io::Result<String>
     let mut text = Vec::new();
     man.render_title(&mut text)?;
     man.render_name_section(&mut text)?;
-    man.render_synopsis_section(&mut text)?;
+    synopsis(command).to_writer(&mut text)?;
     man.render_description_section(&mut text)?;
     man.render_options_section(&mut text)?;
     if command.has_subcommands() {
@@ -34,6 +34,18 @@ pub(super) fn render(page: &ManualPage, command: &Command) -> io::Result<String>
     // keeps the first preamble only.
     let (preamble, rest) = text.split_at(text.find(".TH").unwrap_or_default());
     Ok(format!("{preamble}{}", rest.replace(preamble, "")))
+}
+
+/// Returns the line of usage, as in the help. The synopsis of `clap_mangen` lists every option without
+/// its value.
+fn synopsis(command: &Command) -> Roff {
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage: ");
+    let (name, arguments) = usage.split_at(usage.find(" [").unwrap_or(usage.len()));
+    let mut roff = Roff::new();
+    roff.control("SH", ["SYNOPSIS"]);
+    roff.text([bold(name), roman(arguments)]);
+    roff
 }
 
 /// Returns the sections after the options.

@@ -66,7 +66,10 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, pages: ManualPages, command: Command) -> exit::Result {
     let write_result = match (&arguments.directory, arguments.shell) {
         (Some(directory), _) if arguments.markdown => write_markdown(directory, pages, command),
-        (Some(directory), _) => write_all(directory, pages, command),
+        (Some(directory), _) => write_all(directory, pages, command).map(|()| {
+            let example = format!("man -M {} {PROGRAM}", directory.display());
+            exit::print_sentence(&format!("wrote manual pages and completions: try {example}"));
+        }),
         (None, shell) => print_completions(shell.unwrap_or(Shell::Bash), command),
     };
     write_result.map_err(|error| exit::local_failure(&error))
@@ -224,6 +227,8 @@ mod tests {
         }
         let page = fs::read_to_string(directory.join("man1/plumb.1")).unwrap();
         assert!(page.contains("unreachable"), "{page}");
+        let page = fs::read_to_string(directory.join("man1/plumb-get.1")).unwrap();
+        assert!(page.contains("\n\\fBplumb get\\fR [OPTIONS] <url>...\n"), "{page}");
         for file in ["plumb.bash", "_plumb", "plumb.fish"] {
             assert!(directory.join(file).is_file(), "{file}");
         }

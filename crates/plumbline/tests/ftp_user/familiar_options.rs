@@ -64,6 +64,20 @@ fn no_clobber_skips_existing_files_in_both_directions() {
 }
 
 #[test]
+fn names_that_cannot_be_transferred_or_stored_have_a_reason() {
+    let directory = with_files("familiar-names");
+    let (_server, url) = directory.serve("");
+    fs::write(directory.0.join("two\nlines"), "").unwrap();
+    let (code, _, messages) = directory.run(&["put", "two\nlines", &format!("{url}/")]);
+    let expected =
+        "plumb: 'two\\nlines': FTP cannot transfer a file name that contains a line break\n";
+    assert_eq!((code, messages.as_str()), (Some(2), expected));
+    let (code, _, messages) = directory.run(&["get", &format!("{url}/*"), "-o", "missing"]);
+    assert!(messages.starts_with("plumb: missing is not a directory: several files"), "{messages}");
+    assert_eq!((code, messages.contains("os error")), (Some(2), false), "{messages}");
+}
+
+#[test]
 fn create_dirs_creates_the_directories_of_the_destination() {
     let directory = with_files("familiar-dirs");
     let (_server, url) = directory.serve("");

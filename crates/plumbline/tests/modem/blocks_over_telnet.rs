@@ -3,7 +3,7 @@
 use super::*;
 
 /// Transfers files with the sequences that Telnet converts without BINARY, in both directions.
-fn transfer_by_blocks(directories: &Directories, user: &mut TerminalUser) {
+pub(super) fn transfer_by_blocks(directories: &Directories, user: &mut TerminalUser) {
     directories.enter_directory(user);
     let special = [0xff, 0xff, 0xff, b'\r', 0, b'\r', b'\n', 0xff, 0xf0, b'\r', 0x11, 0x13];
     let mut content = content()[..20_000].to_vec();

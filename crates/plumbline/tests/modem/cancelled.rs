@@ -1,6 +1,8 @@
-//! Uploads that the user cancels or completes on a bulletin board.
+//! Uploads that the user cancels or completes on a bulletin board, and downloads from programs that
+//! are ended.
 
 use super::*;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Creates a file that contains no text, and is not transferred before it is cancelled.
 fn write_random_file(directory: &Path) {
@@ -64,5 +66,48 @@ fn a_complete_upload_by_zmodem_leaves_no_characters_on_a_bulletin_board() {
     user.wait_for_text("end-of-it");
     assert_shell_works(&mut user);
     assert!(!user.screen().contains('\u{e8}'), "{}", user.screen());
+    close(&mut user);
+}
+
+/// Starts a download from `program`, and sends `signal` to the program while data flows. Returns when
+/// the end of the download is displayed.
+fn end_program(
+    program: &str,
+    receive: &str,
+    signal: Signal,
+) -> (Directories, RemoteShell, TerminalUser) {
+    let directories = Directories::new();
+    write_random_file(&directories.remote);
+    // The program is ended long before it has sent the whole file.
+    let huge = File::options().write(true).open(directories.remote.join("huge")).unwrap();
+    huge.set_len(2_000_000_000).unwrap();
+    let shell = RemoteShell::over_tcp(Fault::None);
+    let mut user = directories.log_in_to(&shell, &["--char", "--download-limit", "4G"]);
+    user.type_keys(&format!("sh -c 'echo $$ > pid; exec {program} huge'\r"));
+    user.wait_for_text("receive command now");
+    user.type_keys(receive);
+    user.wait_for_text("kB ");
+    let pid = fs::read_to_string(directories.remote.join("pid")).unwrap();
+    let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+    user.wait_for_text("Transfer cancelled by the remote program.");
+    user.wait_for_text("ready:");
+    (directories, shell, user)
+}
+
+#[test]
+#[ignore = "needs lrzsz"]
+fn a_download_by_xmodem_from_a_killed_program_ends_at_the_prompt_of_the_shell() {
+    let (_directories, _shell, mut user) =
+        end_program("sx", "\x1dreceive --protocol xmodem-1k x\r", Signal::KILL);
+    close(&mut user);
+}
+
+#[test]
+#[ignore = "needs lrzsz"]
+fn a_terminated_program_leaves_no_acknowledgment_on_the_command_line() {
+    let (_directories, _shell, mut user) =
+        end_program("sx", "\x1dreceive --protocol xmodem x\r", Signal::TERM);
+    assert_shell_works(&mut user);
     close(&mut user);
 }

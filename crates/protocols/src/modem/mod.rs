@@ -22,6 +22,7 @@
 
 mod crc;
 mod file_info;
+mod nul_after_cr;
 mod retry_timer;
 #[cfg(test)]
 pub(crate) mod simulated_line;
@@ -30,6 +31,7 @@ pub use crc::Crc32;
 pub use file_info::FileInfo;
 
 pub(crate) use crc::{crc16, crc16_of};
+pub(crate) use nul_after_cr::{NulAfterCr, UnitParser};
 pub(crate) use retry_timer::{RetryExpiry, RetryTimer};
 
 /// Event of a receiver.

@@ -4,8 +4,8 @@ use net::time::{Duration, Instant};
 
 /// Maximum number of repetitions without progress: "ten errors" of the protocol references.
 const ATTEMPTS_MAX: u8 = 10;
-/// Default for the time without progress after which a request is not repeated. Our choice: the
-/// programs of lrzsz also give up after about a minute.
+/// Time without progress after which a request is not repeated. Our choice: the programs of lrzsz also
+/// give up after about a minute.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Result of [`RetryTimer::expire`].
@@ -26,18 +26,11 @@ pub(crate) struct RetryTimer {
     failures: u8,
     /// Time of the last progress, or of the first start.
     progress_at: Option<Instant>,
-    silence_timeout: Duration,
 }
 
 impl RetryTimer {
     /// A timer without a deadline.
-    pub(crate) const STOPPED: Self =
-        Self { deadline: None, failures: 0, progress_at: None, silence_timeout: SILENCE_TIMEOUT };
-
-    /// Sets the time without progress after which the request is not repeated.
-    pub(crate) const fn set_silence_timeout(&mut self, timeout: Duration) {
-        self.silence_timeout = timeout;
-    }
+    pub(crate) const STOPPED: Self = Self { deadline: None, failures: 0, progress_at: None };
 
     /// Sets the deadline to `interval` after `now`.
     pub(crate) fn start(&mut self, now: Instant, interval: Duration) {
@@ -78,7 +71,7 @@ impl RetryTimer {
             return RetryExpiry::NotYet;
         }
         self.deadline = None;
-        let is_silent = self.progress_at.is_some_and(|at| now - at >= self.silence_timeout);
+        let is_silent = self.progress_at.is_some_and(|at| now - at >= SILENCE_TIMEOUT);
         if self.record_failure() || is_silent { RetryExpiry::GiveUp } else { RetryExpiry::Repeat }
     }
 }

@@ -23,6 +23,31 @@ impl Faults {
     pub(crate) const FREQUENT: Self = Self { interval_bytes: 2000, ..Self::NONE };
 }
 
+/// Telnet server without BINARY in front of the sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TelnetServer {
+    /// No Telnet.
+    None,
+    /// Inserts a NUL after each CR that is not followed by LF, as in RFC 854.
+    Conforming,
+    /// Sends all bytes unchanged, except IAC.
+    Unchanged,
+}
+
+impl TelnetServer {
+    /// Returns the bytes that the server sends, without the second IAC of each pair.
+    fn send(self, bytes: &[u8]) -> Vec<u8> {
+        let mut sent = Vec::new();
+        for (at, byte) in bytes.iter().enumerate() {
+            sent.push(*byte);
+            if *byte == b'\r' && self == Self::Conforming && bytes.get(at + 1) != Some(&b'\n') {
+                sent.push(0);
+            }
+        }
+        sent
+    }
+}
+
 /// One direction of a line.
 struct Direction {
     faults: Faults,
@@ -81,6 +106,7 @@ pub(crate) trait ReceivingEngine {
     fn request_crc(&mut self, len: u32, cx: &mut Cx<'_>);
     fn skip(&mut self, cx: &mut Cx<'_>);
     fn receive(&mut self, input: &mut &[u8], cx: &mut Cx<'_>);
+    fn receive_nul_after_cr(&mut self, cx: &mut Cx<'_>);
     fn event(&mut self) -> Option<ReceiverEvent<'_>>;
     fn transmit(&mut self, out: &mut Vec<u8>) -> Option<usize>;
     fn deadline(&self) -> Option<Instant>;
@@ -136,6 +162,9 @@ pub(crate) struct Transfer<S, R> {
     partial: Vec<u8>,
     /// Name of the file that the receiver does not want.
     pub(crate) unwanted: &'static [u8],
+    pub(crate) server: TelnetServer,
+    /// Whether the last byte that the receiver got was a CR.
+    has_cr: bool,
     pub(crate) result: TransferResult,
 }
 
@@ -156,6 +185,8 @@ impl<S: SendingEngine, R: ReceivingEngine> Transfer<S, R> {
             stored: None,
             partial: Vec::new(),
             unwanted: b"",
+            server: TelnetServer::None,
+            has_cr: false,
             result: TransferResult::default(),
         }
     }
@@ -210,16 +241,25 @@ impl<S: SendingEngine, R: ReceivingEngine> Transfer<S, R> {
         }
         while self.sender.transmit(&mut out, &mut self.cx.cx()).is_some() {}
         self.result.sent_bytes += out.len();
-        self.to_receiver.put(&out, &mut self.cx);
+        self.to_receiver.put(&self.server.send(&out), &mut self.cx);
         out.clear();
         while self.receiver.transmit(&mut out).is_some() {}
         self.to_sender.put(&out, &mut self.cx);
     }
 
-    fn deliver(&mut self, mut arrived: &[u8], mut replies: &[u8]) {
-        while !arrived.is_empty() && !self.receiver.is_over() {
-            self.receiver.receive(&mut arrived, &mut self.cx.cx());
-            self.serve_receiver();
+    fn deliver(&mut self, arrived: &[u8], mut replies: &[u8]) {
+        for run in arrived.split_inclusive(|byte| *byte == b'\r') {
+            let has_nul = self.server != TelnetServer::None && self.has_cr && run.starts_with(&[0]);
+            self.has_cr = run.ends_with(b"\r");
+            if has_nul {
+                self.receiver.receive_nul_after_cr(&mut self.cx.cx());
+                self.serve_receiver();
+            }
+            let mut rest = run.get(usize::from(has_nul)..).unwrap_or_default();
+            while !rest.is_empty() && !self.receiver.is_over() {
+                self.receiver.receive(&mut rest, &mut self.cx.cx());
+                self.serve_receiver();
+            }
         }
         while !replies.is_empty() && !self.sender.is_over() {
             self.sender.receive(&mut replies, &mut self.cx.cx());
@@ -294,6 +334,20 @@ pub(crate) fn file(len: usize) -> (FileInfo, Vec<u8>) {
         modified_unix_s: Some(1_000_000_000),
     };
     (info, content)
+}
+
+/// Returns a file whose bytes are often CR, NUL or LF.
+pub(crate) fn file_of_line_ends(len: usize) -> (FileInfo, Vec<u8>) {
+    let (info, _) = file(len);
+    let mut cx = OwnedCx::with_seed(5);
+    let byte = |_| {
+        let random = cx.rng.below(1024);
+        match random {
+            0..256 => u8::try_from(random).unwrap(),
+            _ => b"\r\0\n\r"[usize::try_from(random % 4).unwrap()],
+        }
+    };
+    (info, (0..len).map(byte).collect())
 }
 
 /// Returns files of the sizes at which the number of blocks changes.

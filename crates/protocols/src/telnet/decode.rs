@@ -24,6 +24,8 @@ pub(super) enum Item<'a> {
     Negotiation(Verb, OptionCode),
     /// A complete subnegotiation, available from [`Decoder::subnegotiation`].
     Subnegotiation,
+    /// A NUL after a CR in NVT, if such NULs are reported.
+    NulAfterCr,
     /// The end of a subnegotiation that exceeded its limit and was discarded.
     SubnegotiationTooLong,
     /// The end of a discarded subnegotiation, which had no option code or no IAC SE.
@@ -45,6 +47,8 @@ pub(super) struct Decoder {
     omitted_lfs: usize,
     /// Whether a run of data continues after CR LF, for callers that only display text.
     runs_over_lines: bool,
+    /// Whether a NUL after a CR is reported instead of dropped.
+    reports_nul_after_cr: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,12 +76,18 @@ impl Decoder {
             decodes_cr_lf_as_cr,
             omitted_lfs: 0,
             runs_over_lines: false,
+            reports_nul_after_cr: false,
         }
     }
 
     /// Lets runs of data continue after CR LF.
     pub(super) fn run_over_lines(&mut self) {
         self.runs_over_lines = true;
+    }
+
+    /// Selects whether a NUL after a CR is reported instead of dropped.
+    pub(super) fn report_nul_after_cr(&mut self, is_on: bool) {
+        self.reports_nul_after_cr = is_on;
     }
 
     /// Returns how many LFs after a CR were omitted since the last call.
@@ -95,7 +105,12 @@ impl Decoder {
                     *input = rest;
                 }
                 State::Data => return Some(Item::Data(self.split_run(input, 0, is_binary))),
-                State::AfterCr if first == NUL => *input = rest,
+                State::AfterCr if first == NUL => {
+                    *input = rest;
+                    if self.reports_nul_after_cr {
+                        return Some(Item::NulAfterCr);
+                    }
+                }
                 State::AfterCr if first == LF && self.decodes_cr_lf_as_cr => {
                     *input = rest;
                     self.omitted_lfs += 1;

@@ -187,6 +187,8 @@ impl Telnet {
                     Some(run) => return Some(Event::Data(run)),
                     None => continue,
                 },
+                Item::NulAfterCr if self.synch.is_discarding() => None,
+                Item::NulAfterCr => Some(Event::NulAfterCr),
                 Item::Command(code) => self.on_command(code, cx),
                 Item::Negotiation(verb, option) => self.on_negotiation(verb, option, cx),
                 Item::Subnegotiation => self.on_subnegotiation(cx),
@@ -241,6 +243,14 @@ impl Telnet {
         cx.meter.add(Counter::TelnetOutputRefused, (data.len() - accepted_len) as u64);
         cx.meter.enter(previous_account);
         accepted_len
+    }
+
+    /// Selects whether the data is the content of files instead of text. This matters only without
+    /// BINARY: each CR is then sent as CR NUL, also before LF, and a received NUL after CR is reported
+    /// as [`Event::NulAfterCr`].
+    pub fn set_file_content(&mut self, is_on: bool) {
+        self.output.encode_each_cr(is_on);
+        self.decoder.report_nul_after_cr(is_on);
     }
 
     /// Queues a command. Returns whether the command fit into the queue.

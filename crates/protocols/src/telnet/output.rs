@@ -34,6 +34,8 @@ pub(super) struct Output {
     is_compressed: bool,
     /// Number of data bytes queued so far, counted as the peer decodes them.
     data_position: u64,
+    /// Whether a CR before LF is encoded in NVT, too.
+    encodes_each_cr: bool,
     is_closed: bool,
 }
 
@@ -51,6 +53,7 @@ impl Output {
             compression_boundaries: VecDeque::new(),
             is_compressed: false,
             data_position: 0,
+            encodes_each_cr: false,
             is_closed: false,
         }
     }
@@ -118,6 +121,11 @@ impl Output {
         }
     }
 
+    /// Selects whether each CR in NVT is encoded as CR NUL, also before LF.
+    pub(super) fn encode_each_cr(&mut self, is_on: bool) {
+        self.encodes_each_cr = is_on;
+    }
+
     /// Rejects everything that follows.
     pub(super) fn close(&mut self) {
         self.is_closed = true;
@@ -161,10 +169,15 @@ impl Output {
 
     /// Encodes and queues as much of `data` as fits. Returns how many bytes were accepted.
     pub(super) fn put_data(&mut self, data: &[u8], end_of_line: Option<EndOfLine>) -> usize {
+        let end_of_line = end_of_line.map(|end| match self.encodes_each_cr {
+            true => EndOfLine::CrNul,
+            false => end,
+        });
         let mut accepted_len = 0;
         loop {
             let rest = data.get(accepted_len..).unwrap_or_default();
             let plain_len = match end_of_line {
+                Some(_) if self.encodes_each_cr => find_either(IAC, CR, rest).unwrap_or(rest.len()),
                 Some(_) => plain_nvt(rest),
                 None => find(IAC, rest).unwrap_or(rest.len()),
             };
@@ -312,6 +325,17 @@ mod tests {
         assert_eq!((output.bytes.len(), output.queued()), (10, &b"56789"[..]));
         output.sent(1);
         assert_eq!((output.bytes.len(), output.queued()), (4, &b"6789"[..]));
+    }
+
+    #[test]
+    fn each_cr_of_a_file_is_encoded_as_cr_nul() {
+        let mut output = Output::new(100);
+        output.encode_each_cr(true);
+        assert_eq!(output.put_data(b"a\r\nb\r\r\0c\r", Some(EndOfLine::CrLf)), 9);
+        assert_eq!(output.queued(), b"a\r\0\nb\r\0\r\0\0c\r\0");
+        output.sent(100);
+        assert_eq!(output.put_data(b"a\r\n\r", None), 4);
+        assert_eq!(output.queued(), b"a\r\n\r", "BINARY");
     }
 
     #[test]

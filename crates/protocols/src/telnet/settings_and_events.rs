@@ -227,6 +227,10 @@ impl EnvironmentVariable {
 pub enum Event<'a> {
     /// A run of data, never empty. In NVT a run contains at most one line.
     Data(&'a [u8]),
+    /// A NUL after a CR without BINARY, if [`Telnet::set_file_content`](super::Telnet::set_file_content)
+    /// was called. RFC 854 requires this NUL, which is not data; some servers do not insert it, so
+    /// that it is data.
+    NulAfterCr,
     /// A command. GA is reported only if its suppression was not negotiated (RFC 858).
     Command(Command),
     /// An option was enabled or disabled by agreement.

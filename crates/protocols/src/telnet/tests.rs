@@ -3,6 +3,7 @@
 
 use super::command::{SB, SE};
 use super::*;
+use alloc::format;
 use alloc::vec::Vec;
 use net::cx::OwnedCx;
 use proptest::prelude::*;
@@ -258,6 +259,27 @@ fn a_run_of_data_continues_after_a_line_end_if_set() {
     let mut input = &b"one\r\ntwo\r\0three\xff\xf1four"[..];
     assert_eq!(telnet.receive(&mut input, &mut context.cx()), Some(Event::Data(b"one\r\ntwo\r")));
     assert_eq!(telnet.receive(&mut input, &mut context.cx()), Some(Event::Data(b"three")));
+}
+
+#[test]
+fn a_nul_after_cr_in_the_content_of_a_file_is_reported() {
+    let End { mut telnet, mut context } = End::user();
+    telnet.set_file_content(true);
+    let mut events = Vec::new();
+    for piece in [&b"a\r"[..], b"\0b\r\n\r\0", b"\0c"] {
+        let mut input = piece;
+        while let Some(event) = telnet.receive(&mut input, &mut context.cx()) {
+            events.push(format!("{event:?}"));
+        }
+    }
+    let data = |bytes: &[u8]| format!("{:?}", Event::Data(bytes));
+    let nul = format!("{:?}", Event::NulAfterCr);
+    let expected = [data(b"a\r"), nul.clone(), data(b"b\r\n"), data(b"\r"), nul, data(b"\0c")];
+    assert_eq!(events, expected);
+    telnet.set_file_content(false);
+    let mut input: &[u8] = b"\r\0d";
+    assert_eq!(telnet.receive(&mut input, &mut context.cx()), Some(Event::Data(b"\r")));
+    assert_eq!(telnet.receive(&mut input, &mut context.cx()), Some(Event::Data(b"d")));
 }
 
 #[test]

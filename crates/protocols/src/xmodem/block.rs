@@ -1,7 +1,7 @@
 //! One block: its encoding, and the parser of a sender's output.
 
 use super::{LONG_BLOCK_LEN, SHORT_BLOCK_LEN};
-use crate::modem::{BACKSPACE, CAN, CANCEL_COUNT as BLOCK_CANCEL_COUNT, crc16_of};
+use crate::modem::{BACKSPACE, CAN, CANCEL_COUNT as BLOCK_CANCEL_COUNT, UnitParser, crc16_of};
 use alloc::vec::Vec;
 
 pub(super) const SOH: u8 = 0x01;
@@ -74,7 +74,7 @@ pub(super) enum Parsed {
 }
 
 /// Parser of a sender's output.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct BlockParser {
     /// The block so far, without its first byte.
     buffer: Vec<u8>,
@@ -84,6 +84,18 @@ pub(super) struct BlockParser {
     cans: u8,
     /// Whether the current or last block contains a sequence that cancels a transfer.
     has_cancel_sequence: bool,
+}
+
+impl UnitParser for BlockParser {
+    type Unit = Parsed;
+
+    fn is_in_unit(&self) -> bool {
+        self.is_in_block()
+    }
+
+    fn is_valid(unit: &Parsed) -> bool {
+        matches!(unit, Parsed::Block(_))
+    }
 }
 
 impl BlockParser {

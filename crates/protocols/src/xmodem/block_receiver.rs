@@ -1,7 +1,7 @@
 //! The receiving end of one sequence of blocks.
 
 use super::block::{ACK, BlockParser, CRC_REQUEST, Check, NAK, Parsed};
-use crate::modem::{CAN, CANCEL_COUNT, ModemFailure, RetryExpiry, RetryTimer};
+use crate::modem::{CAN, CANCEL_COUNT, ModemFailure, NulAfterCr, RetryExpiry, RetryTimer};
 use alloc::vec::Vec;
 use net::cx::Cx;
 use net::meter::Counter;
@@ -50,7 +50,7 @@ pub(crate) struct BlockReceiver {
     sequence: BlockSequence,
     state: State,
     check: Check,
-    parser: BlockParser,
+    parser: NulAfterCr<BlockParser>,
     /// Number of the next block.
     expected: u8,
     /// Whether a block has arrived, valid or not, so that the sender has received the first request.
@@ -82,7 +82,7 @@ impl BlockReceiver {
             sequence,
             state: State::Receiving,
             check: Check::Crc,
-            parser: BlockParser::new(),
+            parser: NulAfterCr::new(BlockParser::new()),
             expected: match sequence {
                 BlockSequence::File { .. } => 1,
                 BlockSequence::Header => 0,
@@ -95,7 +95,10 @@ impl BlockReceiver {
 
     /// Prepares for the next sequence of blocks. A pending acknowledgment is still sent.
     pub(crate) fn follow(&mut self, sequence: BlockSequence) {
-        *self = Self { reply: self.reply, ..Self::new(sequence) };
+        let mut next = Self { reply: self.reply, ..Self::new(sequence) };
+        core::mem::swap(&mut next.parser, &mut self.parser);
+        next.parser.restart().reset();
+        *self = next;
     }
 
     /// Requests the first block.
@@ -113,7 +116,7 @@ impl BlockReceiver {
 
     /// Returns the data of the block that was received last.
     pub(crate) fn data(&self) -> &[u8] {
-        self.parser.data()
+        self.parser.parser().data()
     }
 
     /// Processes input up to the next result.
@@ -132,9 +135,25 @@ impl BlockReceiver {
     }
 
     fn process(&mut self, byte: u8, cx: &mut Cx<'_>) -> Option<ReceivedBlock> {
-        match self.parser.push(byte, self.check) {
+        let check = self.check;
+        let parsed = self.parser.push(byte, |parser, byte| parser.push(byte, check));
+        self.process_parsed(parsed, cx)
+    }
+
+    /// Processes a NUL after a CR that arrived by Telnet without BINARY, and may not be data.
+    pub(crate) fn receive_nul_after_cr(&mut self, cx: &mut Cx<'_>) -> Option<ReceivedBlock> {
+        if let State::Discarding { count, cans } = self.state {
+            return self.discard(0, count, cans, cx);
+        }
+        let check = self.check;
+        let parsed = self.parser.push_nul(|parser, byte| parser.push(byte, check));
+        self.process_parsed(parsed, cx)
+    }
+
+    fn process_parsed(&mut self, parsed: Option<Parsed>, cx: &mut Cx<'_>) -> Option<ReceivedBlock> {
+        match parsed {
             None => {
-                if self.parser.is_in_block() {
+                if self.parser.parser().is_in_block() {
                     self.timer.start(cx.now, PAUSE_MAX);
                 }
                 None
@@ -146,9 +165,9 @@ impl BlockReceiver {
             Some(Parsed::Unexpected) if !self.has_block => None,
             Some(Parsed::Damaged | Parsed::Unexpected) => {
                 cx.meter.count(Counter::ModemErrors);
-                self.has_block |= self.parser.has_number(self.expected);
-                let cans = self.parser.cans();
-                self.parser.reset();
+                self.has_block |= self.parser.parser().has_number(self.expected);
+                let cans = self.parser.parser().cans();
+                self.parser.restart().reset();
                 self.state = State::Discarding { count: 0, cans };
                 self.timer.start(cx.now, SILENCE);
                 None
@@ -228,17 +247,18 @@ impl BlockReceiver {
 
     /// Repeats the request for the next block; returns the failure if it was repeated too often.
     pub(crate) fn timeout(&mut self, cx: &mut Cx<'_>) -> Option<ModemFailure> {
+        let parser = self.parser.parser();
         match self.timer.expire(cx.now) {
             RetryExpiry::NotYet => return None,
-            _ if self.parser.is_in_block() && self.parser.is_cancelled() => {
+            _ if parser.is_in_block() && parser.is_cancelled() => {
                 return Some(ModemFailure::Cancelled);
             }
             RetryExpiry::GiveUp if !self.has_block => return Some(ModemFailure::NoAnswer),
             RetryExpiry::GiveUp => return Some(ModemFailure::Silence),
             RetryExpiry::Repeat => cx.meter.count(Counter::ModemTimeouts),
         }
-        self.has_block |= self.parser.is_in_block() && self.parser.has_number(self.expected);
-        self.parser.reset();
+        self.has_block |= parser.is_in_block() && parser.has_number(self.expected);
+        self.parser.restart().reset();
         self.state = State::Receiving;
         if !self.has_block {
             // NAK would select the checksum.

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::modem::simulated_line::{
-    Faults, ReceivingEngine, SendingEngine, Transfer, TransferResult, delegate_methods, file,
+    Faults, ReceivingEngine, SendingEngine, TelnetServer, Transfer, TransferResult,
+    delegate_methods, file, file_of_line_ends,
 };
 use crate::modem::{DataRequest, FileInfo, ModemFailure, ReceiverEvent, SenderEvent};
 use alloc::vec;
@@ -36,6 +37,9 @@ impl ReceivingEngine for Receiver {
     }
     fn request_crc(&mut self, _len: u32, _cx: &mut Cx<'_>) {}
     fn skip(&mut self, _cx: &mut Cx<'_>) {}
+    fn receive_nul_after_cr(&mut self, cx: &mut Cx<'_>) {
+        Self::receive_nul_after_cr(self, cx);
+    }
     fn event(&mut self) -> Option<ReceiverEvent<'_>> {
         Self::event(self)
     }
@@ -66,6 +70,22 @@ fn a_file_of_any_length_arrives_with_padding() {
     for len in [0, 1, 127, 128, 129, 1023, 1024, 1025, 40_000] {
         assert_arrived(&run(len, false, Faults::NONE, 1), len);
         assert_arrived(&run(len, true, Faults::NONE, 1), len);
+    }
+}
+
+#[test]
+fn a_file_arrives_from_every_telnet_server_without_binary() {
+    for server in [TelnetServer::Conforming, TelnetServer::Unchanged] {
+        for uses_long_blocks in [true, false] {
+            let sender = Sender::new(uses_long_blocks, Instant::ZERO);
+            let files = vec![file_of_line_ends(100 * LONG_BLOCK_LEN)];
+            let mut transfer = Transfer::new(sender, Receiver::new(), &files, Faults::NONE, 1);
+            transfer.server = server;
+            let result = transfer.run();
+            assert_eq!((result.sender_failure, result.receiver_failure), (None, None));
+            assert!(result.files[0].1 == files[0].1, "{server:?}");
+            assert!(result.sent_bytes < 110 * LONG_BLOCK_LEN, "{server:?}: {}", result.sent_bytes);
+        }
     }
 }
 

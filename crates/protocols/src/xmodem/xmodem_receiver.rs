@@ -67,6 +67,13 @@ impl Receiver {
         self.pending = self.blocks.receive(input, cx).map(Pending::Block);
     }
 
+    /// Processes a NUL after a CR that arrived by Telnet without BINARY, and may not be data.
+    pub fn receive_nul_after_cr(&mut self, cx: &mut Cx<'_>) {
+        if self.state == State::Receiving && self.pending.is_none() {
+            self.pending = self.blocks.receive_nul_after_cr(cx).map(Pending::Block);
+        }
+    }
+
     /// Returns the next event.
     pub fn event(&mut self) -> Option<ReceiverEvent<'_>> {
         Some(match self.pending.take()? {

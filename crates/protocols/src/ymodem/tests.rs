@@ -43,6 +43,9 @@ impl ReceivingEngine for Receiver {
     fn skip(&mut self, cx: &mut Cx<'_>) {
         Self::skip(self, cx);
     }
+    fn receive_nul_after_cr(&mut self, cx: &mut Cx<'_>) {
+        Self::receive_nul_after_cr(self, cx);
+    }
     fn event(&mut self) -> Option<ReceiverEvent<'_>> {
         Self::event(self)
     }

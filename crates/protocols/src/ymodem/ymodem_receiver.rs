@@ -88,6 +88,16 @@ impl Receiver {
         }
     }
 
+    /// Processes a NUL after a CR that arrived by Telnet without BINARY, and may not be data.
+    pub fn receive_nul_after_cr(&mut self, cx: &mut Cx<'_>) {
+        if self.pending.is_none()
+            && matches!(self.state, State::Header | State::File { .. })
+            && let Some(result) = self.blocks.receive_nul_after_cr(cx)
+        {
+            self.on_result(result, cx);
+        }
+    }
+
     fn on_result(&mut self, result: ReceivedBlock, cx: &mut Cx<'_>) {
         match (self.state, result) {
             (_, ReceivedBlock::Failed(failure)) => self.pending = Some(Pending::Failed(failure)),

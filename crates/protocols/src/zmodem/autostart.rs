@@ -44,6 +44,11 @@ impl Autostart {
         len
     }
 
+    /// Forgets the line end of the last header, because another program reads it.
+    pub fn forget_line_end(&mut self) {
+        self.line_end_rest = 0;
+    }
+
     /// Returns the first request in `data`, which may have begun in earlier data.
     pub fn find(&mut self, data: &[u8]) -> Option<Detection> {
         // Almost all output contains no header.

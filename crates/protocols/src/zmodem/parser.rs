@@ -3,7 +3,7 @@
 use super::ZDLE;
 use super::header::{Header, ZBIN, ZBIN32, ZHEX, ZPAD};
 use super::subpacket::{Check, SubpacketEnd};
-use crate::modem::{CAN, CANCEL_COUNT, crc16_of};
+use crate::modem::{CAN, CANCEL_COUNT, UnitParser, crc16_of};
 use alloc::vec::Vec;
 
 /// Maximum length of the data of a subpacket. The protocol reference allows 1024 bytes; lrzsz sends
@@ -48,7 +48,7 @@ enum State {
 }
 
 /// Parser of the peer's output.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Parser {
     state: State,
     /// Whether subpackets have a CRC of 32 bits, as the header before them.
@@ -61,6 +61,18 @@ pub(super) struct Parser {
     /// Whether the line end of a header in hexadecimal digits may precede the data.
     may_have_line_end: bool,
     cans: u8,
+}
+
+impl UnitParser for Parser {
+    type Unit = Parsed;
+
+    fn is_in_unit(&self) -> bool {
+        matches!(self.state, State::Binary | State::Data | State::DataCheck(_))
+    }
+
+    fn is_valid(unit: &Parsed) -> bool {
+        matches!(unit, Parsed::Header(_) | Parsed::Subpacket(_))
+    }
 }
 
 impl Parser {

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::modem::simulated_line::{
-    Faults, Files, ReceivingEngine, SendingEngine, Transfer, delegate_methods, file, files,
+    Faults, Files, ReceivingEngine, SendingEngine, TelnetServer, Transfer, delegate_methods, file,
+    file_of_line_ends, files,
 };
 use crate::modem::{DataRequest, FileInfo, ModemFailure, ReceiverEvent, SenderEvent};
 use alloc::vec;
@@ -48,6 +49,9 @@ impl ReceivingEngine for Receiver {
     fn skip(&mut self, cx: &mut Cx<'_>) {
         Self::skip(self, cx);
     }
+    fn receive_nul_after_cr(&mut self, cx: &mut Cx<'_>) {
+        Self::receive_nul_after_cr(self, cx);
+    }
     fn event(&mut self) -> Option<ReceiverEvent<'_>> {
         Self::event(self)
     }
@@ -74,6 +78,19 @@ fn all_files_arrive_over_a_line_with_faults() {
         let result = transfer(&files(), Faults::FREQUENT, seed).run();
         assert_eq!((result.sender_failure, result.receiver_failure), (None, None), "seed {seed}");
         assert_eq!(result.files, files(), "seed {seed}");
+    }
+}
+
+#[test]
+fn files_arrive_from_every_telnet_server_without_binary() {
+    let files = vec![file_of_line_ends(100_000), file(20_000), file_of_line_ends(1)];
+    for server in [TelnetServer::Conforming, TelnetServer::Unchanged] {
+        let mut transfer = transfer(&files, Faults::NONE, 1);
+        transfer.server = server;
+        let result = transfer.run();
+        assert_eq!((result.sender_failure, result.receiver_failure), (None, None), "{server:?}");
+        assert!(result.files == files, "{server:?}");
+        assert!(result.sent_bytes < 200_000, "{server:?}: {}", result.sent_bytes);
     }
 }
 
@@ -213,6 +230,43 @@ fn an_aborted_transfer_cancels_the_peer_with_eight_cans() {
 }
 
 #[test]
+fn text_instead_of_the_two_letters_after_the_end_is_returned() {
+    for (after, kept) in [
+        (&b"OO"[..], &b""[..]),
+        (b"\r\r\n*** Night Owl", b"\r\r\n*** Night Owl"),
+        (b"O\r\n", b"O\r\n"),
+        (b"OOK\r\n", b"K\r\n"),
+        (b"**\x18B0800000000022d\r\x8aOO$ ", b"$ "),
+        (b"**\x18B09", b"**\x18B09"),
+        (
+            b"*********************************************",
+            b"*********************************************",
+        ),
+    ] {
+        let mut cx = OwnedCx::default();
+        let mut receiver = Receiver::new(cx.now);
+        let input = [b"**\x18B0800000000022d\r\x8a", after].concat();
+        let mut shown = Vec::new();
+        for byte in input {
+            let mut input: &[u8] = &[byte];
+            receiver.receive(&mut input, &mut cx.cx());
+            while receiver.event().is_some() {}
+            if receiver.is_over() {
+                shown.extend(receiver.take_text());
+            }
+            shown.extend_from_slice(input);
+        }
+        if !receiver.is_over() {
+            cx.now = receiver.deadline().unwrap();
+            receiver.timeout(&mut cx.cx());
+            assert_eq!(receiver.event(), Some(ReceiverEvent::Complete));
+            shown.extend(receiver.take_text());
+        }
+        assert_eq!(shown, kept, "{}", after.escape_ascii());
+    }
+}
+
+#[test]
 fn bytes_after_the_end_remain_in_the_input() {
     let mut receiver = Receiver::new(Instant::ZERO);
     let mut cx = OwnedCx::default();
@@ -321,6 +375,79 @@ fn a_receiver_with_a_small_buffer_acknowledges_each_buffer() {
     header::Header::new(header::FrameType::Zack, 512).put_hex(&mut input);
     sender.receive(&mut input.as_slice(), &mut cx.cx());
     assert_eq!(sender.data_request(), Some(DataRequest { position: 512, max_len: 512 }));
+}
+
+/// Returns a sender whose receiver has requested the file from its start.
+fn sending_sender(cx: &mut OwnedCx) -> Sender {
+    let mut sender = Sender::new(cx.now);
+    let mut requests = Vec::new();
+    let capabilities = header::Capabilities {
+        is_full_duplex: true,
+        overlaps_io: true,
+        ..header::Capabilities::default()
+    };
+    header::Header::zrinit(capabilities).put_hex(&mut requests);
+    header::Header::new(header::FrameType::Zrpos, 0).put_hex(&mut requests);
+    let mut input = requests.as_slice();
+    while !input.is_empty() {
+        sender.receive(&mut input, &mut cx.cx());
+        if sender.event() == Some(SenderEvent::NextFile) {
+            sender.offer(&file(1_000_000).0, &mut cx.cx());
+        }
+    }
+    sender
+}
+
+/// Sends data until the window is full; returns the position of the next byte.
+fn fill_window(sender: &mut Sender, cx: &mut OwnedCx) -> u64 {
+    let mut end = 0;
+    while let Some(request) = sender.data_request() {
+        sender.put_data(&vec![0; request.max_len], &mut cx.cx());
+        end = request.position + request.max_len as u64;
+        sender.transmit(&mut Vec::new());
+    }
+    end
+}
+
+#[test]
+fn the_window_grows_if_data_is_acknowledged_soon_and_shrinks_on_a_slow_line() {
+    let mut cx = OwnedCx::default();
+    let mut sender = sending_sender(&mut cx);
+    let mut end = fill_window(&mut sender, &mut cx);
+    let mut acknowledge = |delay_s, count| {
+        let mut window = 0;
+        for _ in 0..count {
+            cx.now = cx.now + Duration::from_secs(delay_s);
+            let mut answer = Vec::new();
+            let position = u32::try_from(end).unwrap();
+            header::Header::new(header::FrameType::Zack, position).put_hex(&mut answer);
+            sender.receive(&mut answer.as_slice(), &mut cx.cx());
+            let next = fill_window(&mut sender, &mut cx);
+            window = next - end;
+            end = next;
+        }
+        window
+    };
+    assert_eq!(acknowledge(0, 1), 4 * 1024);
+    assert_eq!(acknowledge(1, 8), 256 * 1024);
+    assert_eq!(acknowledge(2, 8), 1024);
+    assert_eq!(acknowledge(34, 2), 1024, "300 bit/s");
+}
+
+#[test]
+fn an_upload_to_a_receiver_that_does_not_answer_fails_after_a_minute() {
+    let mut cx = OwnedCx::default();
+    let mut sender = sending_sender(&mut cx);
+    fill_window(&mut sender, &mut cx);
+    let began = cx.now;
+    let mut event = None;
+    while event.is_none() {
+        cx.now = cx.now.max(sender.deadline().unwrap());
+        sender.timeout(&mut cx.cx());
+        event = sender.event();
+    }
+    assert_eq!(event, Some(SenderEvent::Failed(ModemFailure::Silence)));
+    assert_eq!(cx.now - began, Duration::from_secs(60));
 }
 
 #[test]

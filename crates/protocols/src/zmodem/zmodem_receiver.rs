@@ -4,7 +4,8 @@ use super::header::{Capabilities, FrameType, Header, ZPAD};
 use super::parser::{Parsed, Parser};
 use super::subpacket::SubpacketEnd;
 use crate::modem::{
-    CANCEL_SEQUENCE, FileInfo, ModemFailure, ReceiverEvent, RetryExpiry, RetryTimer,
+    CAN, CANCEL_SEQUENCE, FileInfo, ModemFailure, NulAfterCr, ReceiverEvent, RetryExpiry,
+    RetryTimer,
 };
 use alloc::vec::Vec;
 use net::cx::Cx;
@@ -15,9 +16,18 @@ use net::time::{Duration, Instant};
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout for the two characters after ZFIN.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum length of a repeated ZFIN, with some padding.
+const REPEATED_ZFIN_MAX_LEN: usize = 32;
+/// Number of letters O that end a transfer.
+const END_LETTERS: usize = 2;
 /// Maximum number of bytes of queued headers. Our choice: more than the answers to the headers of
 /// one read that a correct sender sends.
 const OUTPUT_MAX_BYTES: usize = 256;
+
+/// Character of a line end, without and with parity.
+type LineEndCodes = [u8; 2];
+/// Line end of a header in hexadecimal digits. XON is missing after ZFIN of most senders.
+const LINE_END: &[LineEndCodes] = &[[b'\r', 0x8d], [b'\n', 0x8a], [0x11, 0x91]];
 
 const CAPABILITIES: Capabilities = Capabilities {
     is_full_duplex: true,
@@ -31,7 +41,7 @@ const CAPABILITIES: Capabilities = Capabilities {
 #[derive(Debug)]
 pub struct Receiver {
     state: State,
-    parser: Parser,
+    parser: NulAfterCr<Parser>,
     /// Headers that are queued for sending, encoded.
     output: Vec<u8>,
     timer: RetryTimer,
@@ -43,6 +53,8 @@ pub struct Receiver {
     continues_frame: bool,
     /// The event that [`Self::event`] returns next.
     pending: Option<Pending>,
+    /// Text of the session after the end of the sender.
+    text: Vec<u8>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,9 +71,9 @@ enum State {
         /// Whether ZRPOS was sent after an error, so that data of another position may arrive.
         is_resynchronizing: bool,
     },
-    /// ZFIN was answered; waits for the two letters O after it.
+    /// ZFIN was answered; waits for the rest of its line end, and for two letters O.
     Ending {
-        has_first: bool,
+        line_end: &'static [LineEndCodes],
     },
     Ended,
 }
@@ -83,13 +95,14 @@ impl Receiver {
     pub fn new(now: Instant) -> Self {
         let mut receiver = Self {
             state: State::Ready,
-            parser: Parser::default(),
+            parser: NulAfterCr::new(Parser::default()),
             output: Vec::new(),
             timer: RetryTimer::STOPPED,
             has_answer: false,
             subpacket_of: FrameType::Zfile,
             continues_frame: false,
             pending: None,
+            text: Vec::new(),
         };
         Header::zrinit(CAPABILITIES).put_hex(&mut receiver.output);
         receiver.timer.start(now, ANSWER_TIMEOUT);
@@ -146,44 +159,92 @@ impl Receiver {
 
     /// Processes received bytes up to the next event, and removes them from `input`.
     pub fn receive(&mut self, input: &mut &[u8], cx: &mut Cx<'_>) {
-        if self.pending.is_none() && core::mem::take(&mut self.continues_frame) {
-            self.parser.expect_subpacket();
-        }
-        if matches!(self.state, State::Receiving { .. }) && !self.parser.is_hunting() {
-            // On a slow line, one subpacket takes longer than the timeout.
-            self.timer.start(cx.now, ANSWER_TIMEOUT);
-        }
+        self.prepare(cx);
         while self.pending.is_none()
             && self.state != State::Ended
             && let Some((&byte, rest)) = input.split_first()
         {
-            if let State::Ending { has_first } = self.state
-                && !self.process_end(byte, has_first)
-            {
-                return;
+            if let State::Ending { line_end } = self.state {
+                if self.process_end(byte, line_end, cx) {
+                    *input = rest;
+                }
+                continue;
             }
             *input = rest;
-            if let Some(parsed) = self.parser.push(byte) {
+            if let Some(parsed) = self.parser.push(byte, Parser::push) {
                 self.process(parsed, cx);
             }
         }
     }
 
-    /// Processes a byte after ZFIN; returns whether it belongs to the transfer.
-    fn process_end(&mut self, byte: u8, has_first: bool) -> bool {
-        let belongs = match byte {
-            b'O' => true,
-            // The line end of ZFIN.
-            b'\r' | b'\n' | 0x8d | 0x8a | 0x11 => !has_first,
-            // ZFIN may be repeated.
-            ZPAD => !has_first,
-            _ => !self.parser.is_hunting(),
-        };
-        if !belongs || (byte == b'O' && has_first) {
-            self.pending = Some(Pending::Complete);
+    /// Processes a NUL after a CR that arrived by Telnet without BINARY, and may not be data.
+    pub fn receive_nul_after_cr(&mut self, cx: &mut Cx<'_>) {
+        if matches!(self.state, State::Ending { .. } | State::Ended) {
+            return;
         }
-        self.state = State::Ending { has_first: has_first || byte == b'O' };
-        belongs
+        self.prepare(cx);
+        if self.pending.is_none()
+            && let Some(parsed) = self.parser.push_nul(Parser::push)
+        {
+            self.process(parsed, cx);
+        }
+    }
+
+    fn prepare(&mut self, cx: &Cx<'_>) {
+        if self.pending.is_none() && core::mem::take(&mut self.continues_frame) {
+            self.parser.restart().expect_subpacket();
+        }
+        if matches!(self.state, State::Receiving { .. }) && !self.parser.parser().is_hunting() {
+            // On a slow line, one subpacket takes longer than the timeout.
+            self.timer.start(cx.now, ANSWER_TIMEOUT);
+        }
+    }
+
+    /// Processes a byte after ZFIN; returns whether it was consumed. Text of the session may follow at
+    /// once, because some senders omit the two letters O, or end before they are transmitted.
+    fn process_end(
+        &mut self,
+        byte: u8,
+        line_end: &'static [LineEndCodes],
+        cx: &mut Cx<'_>,
+    ) -> bool {
+        if self.text.is_empty() {
+            if let Some(at) = line_end.iter().take(2).position(|codes| codes.contains(&byte)) {
+                let line_end = line_end.get(at + 1..).unwrap_or_default();
+                self.state = State::Ending { line_end };
+                return true;
+            }
+            if !matches!(byte, b'O' | ZPAD | CAN) {
+                self.pending = Some(Pending::Complete);
+                return false;
+            }
+        }
+        self.state = State::Ending { line_end: &[] };
+        if byte == b'O' && matches!(self.text.as_slice(), [] | [b'O']) {
+            self.text.push(byte);
+            if self.text.len() == END_LETTERS {
+                self.text.clear();
+                self.pending = Some(Pending::Complete);
+            }
+            return true;
+        }
+        let parsed = self.parser.push(byte, Parser::push);
+        if let Some(parsed @ (Parsed::Header(_) | Parsed::Cancelled)) = parsed {
+            // ZFIN is repeated.
+            self.text.clear();
+            self.process(parsed, cx);
+        } else if byte != CAN || !self.text.is_empty() {
+            self.text.push(byte);
+            if self.parser.parser().is_hunting() || self.text.len() > REPEATED_ZFIN_MAX_LEN {
+                self.pending = Some(Pending::Complete);
+            }
+        }
+        true
+    }
+
+    /// Returns and removes the text of the session that was received with the end of the transfer.
+    pub fn take_text(&mut self) -> Vec<u8> {
+        core::mem::take(&mut self.text)
     }
 
     fn process(&mut self, parsed: Parsed, cx: &mut Cx<'_>) {
@@ -254,7 +315,7 @@ impl Receiver {
             FrameType::Zfin => {
                 self.send(FrameType::Zfin, 0, cx);
                 self.timer.start(cx.now, END_TIMEOUT);
-                self.state = State::Ending { has_first: false };
+                self.state = State::Ending { line_end: LINE_END };
             }
             FrameType::Zfreecnt => self.send(FrameType::Zack, u32::MAX, cx),
             FrameType::Zchallenge => {
@@ -276,7 +337,7 @@ impl Receiver {
     }
 
     fn expect_data(&mut self, header: Header) {
-        self.parser.expect_subpacket();
+        self.parser.restart().expect_subpacket();
         self.subpacket_of = header.frame_type;
     }
 
@@ -324,21 +385,23 @@ impl Receiver {
     }
 
     fn on_subpacket(&mut self, end: SubpacketEnd, cx: &mut Cx<'_>) {
-        let len = self.parser.data().len();
+        let len = self.parser.parser().data().len();
         match (self.subpacket_of, &mut self.state) {
             (FrameType::Zsinit, _) => self.send(FrameType::Zack, 0, cx),
-            (FrameType::Zfile, State::Ready) => match FileInfo::parse(self.parser.data()) {
-                Some(info) => {
-                    self.state = State::Offered(info.clone());
-                    self.timer.record_progress(cx.now);
-                    self.timer.stop();
-                    self.pending = Some(Pending::Offer(info));
+            (FrameType::Zfile, State::Ready) => {
+                match FileInfo::parse(self.parser.parser().data()) {
+                    Some(info) => {
+                        self.state = State::Offered(info.clone());
+                        self.timer.record_progress(cx.now);
+                        self.timer.stop();
+                        self.pending = Some(Pending::Offer(info));
+                    }
+                    None => {
+                        cx.meter.count(Counter::ModemErrors);
+                        self.send(FrameType::Zskip, 0, cx);
+                    }
                 }
-                None => {
-                    cx.meter.count(Counter::ModemErrors);
-                    self.send(FrameType::Zskip, 0, cx);
-                }
-            },
+            }
             (FrameType::Zdata, State::Receiving { position, .. }) => {
                 let Some(next) = u32::try_from(len).ok().and_then(|len| position.checked_add(len))
                 else {
@@ -354,7 +417,7 @@ impl Receiver {
                     self.pending = Some(Pending::Data);
                     self.continues_frame = !end.ends_frame();
                 } else if !end.ends_frame() {
-                    self.parser.expect_subpacket();
+                    self.parser.restart().expect_subpacket();
                 }
             }
             _ => cx.meter.count(Counter::ModemIgnored),
@@ -366,7 +429,7 @@ impl Receiver {
         Some(match self.pending.take()? {
             Pending::Offer(info) => ReceiverEvent::Offer(info),
             Pending::RemoteCrc(crc) => ReceiverEvent::RemoteCrc(crc),
-            Pending::Data => ReceiverEvent::Data(self.parser.data()),
+            Pending::Data => ReceiverEvent::Data(self.parser.parser().data()),
             Pending::FileComplete => ReceiverEvent::FileComplete,
             Pending::Complete => {
                 self.state = State::Ended;
@@ -420,9 +483,17 @@ impl Receiver {
         self.repeat(cx);
     }
 
+    /// Repeats the last header before its timeout: the sender may have ended. A sender that is only
+    /// delayed continues at the requested position.
+    pub fn request_again(&mut self, cx: &mut Cx<'_>) {
+        if self.pending.is_none() {
+            self.repeat(cx);
+        }
+    }
+
     /// Sends the header again that the sender has not answered.
     fn repeat(&mut self, cx: &mut Cx<'_>) {
-        self.parser.expect_header();
+        self.parser.restart().expect_header();
         match &mut self.state {
             State::Ready => self.queue(Header::zrinit(CAPABILITIES), cx),
             State::AwaitingCrc(_, len) => {

@@ -14,15 +14,15 @@ use net::time::{Duration, Instant};
 
 /// Timeout for an answer, as in the protocol reference.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Timeout while data is sent. Our choice: buffers between the ends may hold data for minutes. The
-/// receiver notices lost data much earlier.
+/// Time without a header of the receiver after which the transfer fails while data is sent. Our choice:
+/// a receiver that has lost data requests it after 10 s, and lrzsz also gives up after about a minute.
 const DATA_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time without another ZRPOS after which data is sent again. Our choice: lrzsz repeats ZRPOS for
 /// every 1400 bytes that are in flight, and discards input when it sends ZRPOS. Data that is sent
 /// before the line is quiet would be lost again.
 const QUIET_TIME: Duration = Duration::from_millis(100);
-/// The transfer fails if the receiver still requests the same position after this time. Our choice:
-/// longer than buffers between the ends hold data.
+/// The transfer fails if the receiver still requests the same position after this time. Our choice: a
+/// receiver that answers gets more time than one that does not.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(180);
 /// Maximum length of a subpacket, as in the protocol reference.
 const SUBPACKET_MAX_LEN: usize = 1024;
@@ -31,9 +31,18 @@ const SUBPACKET_MIN_LEN: usize = 128;
 /// Number of subpackets without an error after which their length is doubled. Our choice.
 const SUBPACKETS_UNTIL_GROWTH: u8 = 32;
 /// Maximum number of unacknowledged bytes. Our choice: enough for 20 Mbit/s over 100 ms.
-const WINDOW_BYTES: u32 = 256 * 1024;
-/// Number of bytes after which an acknowledgment is requested.
-const ACK_INTERVAL_BYTES: u32 = WINDOW_BYTES / 4;
+const WINDOW_MAX_BYTES: u32 = 256 * 1024;
+/// Initial number of unacknowledged bytes. Our choice: at 300 bit/s, a subpacket is acknowledged before
+/// the timeout. Without an initial limit, the buffers on a slow line would hold data for minutes.
+const WINDOW_START_BYTES: u32 = 2 * 1024;
+/// Minimum number of unacknowledged bytes.
+const WINDOW_MIN_BYTES: u32 = 1024;
+/// The window is doubled if data is acknowledged within this time, and halved otherwise. Our choice:
+/// more than the round-trip time of a satellite, and much less than the timeouts.
+const ACK_DELAY_MAX: Duration = Duration::from_secs(1);
+/// Maximum number of bytes after which an acknowledgment is requested. Our choice: if the rate drops to
+/// 9600 bit/s, acknowledgments continue to arrive before the timeout.
+const ACK_INTERVAL_MAX_BYTES: u32 = 16 * 1024;
 /// Length of a buffer of a receiver that specifies none, but cannot receive while it writes.
 const ASSUMED_BUFFER_LEN: u32 = 1024;
 /// Maximum number of bytes of encoded output before more data is requested. Our choice: a few
@@ -57,6 +66,10 @@ pub struct Sender {
     subpacket_len: usize,
     /// Number of subpackets sent since the last error.
     sent_subpackets: u8,
+    /// Maximum number of unacknowledged bytes if the receiver limits none.
+    window_bytes: u32,
+    /// Position and time of the request whose acknowledgment adjusts the window.
+    timed_request: Option<(u32, Instant)>,
     /// Time at which data is sent again after an error.
     resumes_at: Option<Instant>,
     /// Time at which the receiver has last requested or acknowledged a later position.
@@ -132,6 +145,8 @@ impl Sender {
             escaping: Escaping::default(),
             subpacket_len: SUBPACKET_MAX_LEN,
             sent_subpackets: 0,
+            window_bytes: WINDOW_START_BYTES,
+            timed_request: None,
             resumes_at: None,
             progress_at: now,
             pending: None,
@@ -198,7 +213,7 @@ impl Sender {
     fn window_bytes(&self) -> u32 {
         match u32::from(self.receiver.buffer_len) {
             0 if self.must_pause() => ASSUMED_BUFFER_LEN,
-            0 => WINDOW_BYTES,
+            0 => self.window_bytes,
             len => len,
         }
     }
@@ -215,6 +230,7 @@ impl Sender {
         let check = self.check();
         let window_bytes = self.window_bytes();
         let must_pause = self.must_pause();
+        let ack_interval_bytes = (window_bytes / 4).min(ACK_INTERVAL_MAX_BYTES);
         let State::Sending(progress) = &mut self.state else { return };
         let Some(next) =
             u32::try_from(data.len()).ok().and_then(|len| progress.next.checked_add(len))
@@ -230,13 +246,16 @@ impl Sender {
             SubpacketEnd::Zcrce
         } else if must_pause && next - progress.acknowledged >= window_bytes {
             SubpacketEnd::Zcrcw
-        } else if !must_pause && next - progress.requested >= ACK_INTERVAL_BYTES {
+        } else if !must_pause && next - progress.requested >= ack_interval_bytes {
             SubpacketEnd::Zcrcq
         } else {
             SubpacketEnd::Zcrcg
         };
         match end {
-            SubpacketEnd::Zcrcq => progress.requested = next,
+            SubpacketEnd::Zcrcq => {
+                progress.requested = next;
+                self.timed_request.get_or_insert((next, cx.now));
+            }
             SubpacketEnd::Zcrcw => progress.is_waiting = true,
             SubpacketEnd::Zcrcg | SubpacketEnd::Zcrce => {}
         }
@@ -244,7 +263,9 @@ impl Sender {
         let progress = *progress;
         put_subpacket(data, end, check, &mut self.escaping, &mut self.output);
         cx.meter.count(Counter::ModemFramesOut);
-        self.timer.start(cx.now, DATA_TIMEOUT);
+        if self.timer.deadline().is_none() {
+            self.timer.start(cx.now, DATA_TIMEOUT);
+        }
         self.grow_subpackets();
         if data.is_empty() {
             self.state = State::Ending(progress);
@@ -325,8 +346,8 @@ impl Sender {
                 }
                 self.record_progress(cx);
                 self.timer.stop();
-                self.timer.set_silence_timeout(PROGRESS_TIMEOUT);
                 self.resumes_at = None;
+                self.timed_request = None;
                 self.state = State::Sending(FileProgress::at(header.position));
                 self.pending = Some(SenderEvent::Accepted(header.position.into()));
             }
@@ -402,6 +423,8 @@ impl Sender {
         }
         self.subpacket_len = (self.subpacket_len / 2).max(SUBPACKET_MIN_LEN);
         self.sent_subpackets = 0;
+        self.window_bytes = (self.window_bytes / 2).max(WINDOW_MIN_BYTES);
+        self.timed_request = None;
         self.state = State::Sending(FileProgress::at(position));
         self.timer.start(cx.now, DATA_TIMEOUT);
     }
@@ -416,7 +439,19 @@ impl Sender {
         progress.is_waiting &= position != progress.next;
         if is_progress {
             self.record_progress(cx);
+            self.timer.start(cx.now, DATA_TIMEOUT);
+            self.adjust_window(position, cx);
         }
+    }
+
+    /// Adjusts the window to the time after which a request for an acknowledgment is answered.
+    fn adjust_window(&mut self, acknowledged: u32, cx: &Cx<'_>) {
+        let timed = self.timed_request.take_if(|(position, _)| *position <= acknowledged);
+        let Some((_, requested_at)) = timed else { return };
+        self.window_bytes = match cx.now - requested_at {
+            delay if delay <= ACK_DELAY_MAX => (self.window_bytes * 2).min(WINDOW_MAX_BYTES),
+            _ => (self.window_bytes / 2).max(WINDOW_MIN_BYTES),
+        };
     }
 
     const fn check(&self) -> Check {

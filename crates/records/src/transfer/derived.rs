@@ -8,6 +8,12 @@ use super::enums::{Role, TransferLimit};
 use super::schema::Transfer;
 
 const NS_PER_S: u128 = 1_000_000_000;
+/// A file of at most this size is sent without waiting for an acknowledgment: the initial window of
+/// RFC 6928 with segments of 1,460 bytes.
+const INITIAL_WINDOW_BYTES: u64 = 14_600;
+/// Time below which such a file has no limiting factor. Our choice: on a path with a longer
+/// round-trip time, waiting for the network is measurable.
+const SHORT_TRANSFER_NS: u64 = 100_000_000;
 
 impl Transfer {
     /// Returns the real time, ns.
@@ -60,8 +66,15 @@ impl Transfer {
     /// The limiting factor is the processor if it was busy for four fifths of the time. Otherwise
     /// it is the resource that the transfer waited for in at least half of the time. A receiver
     /// cannot distinguish the network from the peer.
+    ///
+    /// A short transfer of a small file has none: a processor that copies ten bytes is busy for all of
+    /// the time between the first byte and the last, but a faster one would not be noticed.
     #[must_use]
     pub fn limit(&self) -> Option<TransferLimit> {
+        let is_small = self.bits().is_some_and(|bits| bits <= 8 * INITIAL_WINDOW_BYTES);
+        if is_small && self.real_ns().is_some_and(|real| real < SHORT_TRANSFER_NS) {
+            return None;
+        }
         let real = u128::from(self.real_ns().filter(|real| *real > 0)?);
         let is_half_or_more = |ns: Option<u64>| u128::from(ns.unwrap_or(0)) * 2 >= real;
         let us_to_ns = |time: Option<u64>| time.map(|us| us.saturating_mul(1_000));
@@ -163,6 +176,21 @@ mod tests {
         assert_eq!(parts(None, Some(800_000)), Some(TransferLimit::Processor));
         assert_eq!(parts(Some(300_000), None), None);
         assert_eq!([0, 1].map(|ns| limit(true, |one| one.time.transfer_ns = Some(ns))), [None; 2]);
+    }
+
+    #[test]
+    fn nothing_limits_a_small_file_that_takes_no_noticeable_time() {
+        let limit = |bytes, ns| {
+            limit(true, |one| {
+                one.size.file_bytes = Some(bytes);
+                one.time.transfer_ns = Some(ns);
+                one.cpu.cpu_ns = Some(ns);
+            })
+        };
+        let processor = Some(TransferLimit::Processor);
+        assert_eq!([10, 14_600].map(|bytes| limit(bytes, 1_000_000)), [None; 2]);
+        assert_eq!(limit(14_601, 1_000_000), processor);
+        assert_eq!([99_999_999, 100_000_000].map(|ns| limit(10, ns)), [None, processor]);
     }
 
     #[test]

@@ -423,7 +423,8 @@ mod tests {
 
     fn cause(kind: CauseKind, operation: Operation, [cost_ms, total_ms]: [u64; 2]) -> Cause {
         let [cost_ns, total_ns] = [cost_ms * MS, total_ms * MS];
-        let (subject, advice) = (String::new(), String::new());
+        let subject = String::new();
+        let advice = String::new();
         Cause { kind, operation, cost_ns, gain_ns: cost_ns, total_ns, subject, advice }
     }
 

@@ -465,7 +465,7 @@ mod tests {
         OK: echo 210 µs, max 911 µs, screenful 1.41 ms, telnet://host.example
         ▒▒▒▒▒████████████░  ▒ network 58.0 µs  █ remote host 143 µs  ░ this host 9.50 µs
         until prompt  7.00 ms  prompt 5.21 ms, negotiation 1.32 ms, name 412 µs
-        echo           210 µs  p90 268 µs, p99 402 µs, max 911 µs, 20 keys
+        echo           210 µs  p90 268 µs, max 911 µs, 20 keys
         screenful     1.41 ms  1,920 characters
         TCP RTT       58.0 µs  smoothed, 0 of 209 segments retransmitted
         ");
@@ -477,7 +477,7 @@ mod tests {
         OK: echo 210 µs, max 911 µs, screenful 1.41 ms, telnet://host.example
         ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒███████████████████████████████████████░░░  ▒ network 58.0 µs  █ remote host 143 µs  ░ this host 9.50 µs
         until prompt  7.00 ms  prompt 5.21 ms, negotiation 1.32 ms, name 412 µs, connect 61.0 µs
-        echo           210 µs  p90 268 µs, p99 402 µs, max 911 µs, 20 keys
+        echo           210 µs  p90 268 µs, max 911 µs, 20 keys
         screenful     1.41 ms  1,920 characters
         TCP RTT       58.0 µs  smoothed, 0 of 209 segments retransmitted
         ");
@@ -499,7 +499,7 @@ mod tests {
         ██████████████████████████████████████··  █ remote host 44.8 ms  · other 1.70 ms
         Remedy: Set TCP_NODELAY there.
         until prompt  7.00 ms  prompt 5.21 ms, negotiation 1.32 ms, name 412 µs
-        echo           210 µs  p90 268 µs, p99 402 µs, max 911 µs, 20 keys
+        echo           210 µs  p90 268 µs, max 911 µs, 20 keys
         screenful     1.41 ms  with immediate ACKs, 1,920 characters
         TCP RTT       58.0 µs  smoothed, 0 of 209 segments retransmitted
         ");

@@ -9,6 +9,7 @@
 use super::SerialConsole;
 use super::escape::{ConsoleKey, Escape, EscapeCommand, HELP};
 use super::line_multiplexer::{ClientId, InputResult, Masks};
+use super::notice::{self, DEFAULT_COLUMNS};
 use crate::are_you_there::AreYouThereLimit;
 use crate::log::ServeEvent as Logged;
 use crate::session_backend::SessionBackend;
@@ -56,6 +57,8 @@ pub(crate) struct ConsoleSession {
     ayt_limit: AreYouThereLimit,
     /// Whether the client has been notified of refused input since its input was last accepted.
     is_refusal_reported: bool,
+    /// Width of the client's window, in which notices are wrapped.
+    columns: u16,
     /// Start of the session, or of its end.
     started_at: Instant,
 }
@@ -86,10 +89,10 @@ impl SessionBackend for ConsoleSession {
             let is_last = pending.output.len() < CHUNK_LEN;
             if pending.dropped_bytes > 0 {
                 let count = pending.dropped_bytes;
-                notify(client, &format!("{count} bytes skipped: output not read fast enough"));
+                self.notify(client, &format!("{count} bytes skipped: output not read fast enough"));
             }
             client.queue_output(&pending.output);
-            pending.notices.iter().for_each(|notice| notify(client, notice));
+            pending.notices.iter().for_each(|notice| self.notify(client, notice));
             let state_reports = [
                 pending.line_state.map(ComPortCommand::LineState),
                 pending.modem_state.map(ComPortCommand::ModemState),
@@ -135,6 +138,7 @@ impl SessionBackend for ConsoleSession {
             Event::Data(keys) => self.on_keys(client, keys),
             Event::ComPort(event) => self.on_com_port(client, &event),
             Event::Command(command) => self.on_command(client, command),
+            Event::WindowSize { columns, .. } => self.columns = columns,
             Event::Option { side: Side::Remote, option: OptionCode::COM_PORT, enabled } => {
                 self.on_com_port_option(client, enabled);
             }
@@ -167,6 +171,7 @@ impl ConsoleSession {
             masks: MASKS,
             ayt_limit: AreYouThereLimit::new(),
             is_refusal_reported: false,
+            columns: DEFAULT_COLUMNS,
             started_at: Instant::now(),
         }
     }
@@ -261,7 +266,7 @@ impl ConsoleSession {
             EscapeCommand::TakeOver => {
                 let may_write = self.console.multiplexer.borrow_mut().take_write_access(id);
                 if !may_write {
-                    notify(client, "write access is not allowed from this address");
+                    self.notify(client, "write access is not allowed from this address");
                 }
                 self.log_write_access(client, id);
             }
@@ -271,24 +276,24 @@ impl ConsoleSession {
             EscapeCommand::ListClients | EscapeCommand::Replay if !client.has_output_space() => {}
             EscapeCommand::ListClients => {
                 let clients = self.console.multiplexer.borrow().list_clients();
-                clients.iter().for_each(|line| notify(client, line));
+                clients.iter().for_each(|line| self.notify(client, line));
             }
             EscapeCommand::Replay => {
                 let history = self.console.multiplexer.borrow().history();
-                notify(client, "recent output:");
+                self.notify(client, "recent output:");
                 client.queue_output(&history);
-                notify(client, "end of recent output");
+                self.notify(client, "end of recent output");
             }
             EscapeCommand::Break => self.send_break(client),
             EscapeCommand::Leave => self.finish(SessionEnd::ClientClosed),
-            EscapeCommand::Help => notify(client, HELP),
+            EscapeCommand::Help => self.notify(client, HELP),
         }
     }
 
     fn on_command(&mut self, client: &mut TelnetClient, command: Command) {
         match command {
             Command::Break => self.send_break(client),
-            Command::AreYouThere if self.ayt_limit.take_reply() => notify(client, "yes"),
+            Command::AreYouThere if self.ayt_limit.take_reply() => self.notify(client, "yes"),
             _ => {}
         }
     }
@@ -297,7 +302,7 @@ impl ConsoleSession {
     fn send_break(&mut self, client: &mut TelnetClient) {
         let Stage::Attached(id, _) = self.stage else { return };
         if !self.console.multiplexer.borrow().has_write_access(id) {
-            return notify(client, "BREAK requires write access");
+            return self.notify(client, "BREAK requires write access");
         }
         self.console.with_line(|line| line.set_break(true));
         let console = Rc::clone(&self.console);
@@ -348,7 +353,18 @@ impl ConsoleSession {
         client.server.engine().meter.add(Counter::ConsoleBytesRefused, refused_bytes);
         client.typed_input.clear();
         if !std::mem::replace(&mut self.is_refusal_reported, true) {
-            notify(client, notice);
+            self.notify(client, notice);
+        }
+    }
+
+    /// Sends a notice: as a signature with RFC 2217, otherwise within the output.
+    fn notify(&self, client: &mut TelnetClient, notice: &str) {
+        if uses_com_port(client) {
+            let signature = ComPortCommand::Signature(format!("plumb: {notice}"));
+            // The notice is dropped if the client does not read its output.
+            _ = client.telnet.com_port(&signature, &mut client.server.engine().cx());
+        } else {
+            client.queue_output(notice::lines(notice, self.columns).as_bytes());
         }
     }
 }
@@ -360,17 +376,6 @@ fn uses_com_port(client: &TelnetClient) -> bool {
 
 fn negotiation_timeout(client: &TelnetClient) -> Duration {
     if client.needs_tls() { TLS_NEGOTIATION_TIMEOUT } else { NEGOTIATION_TIMEOUT }
-}
-
-/// Sends a notice: as a signature with RFC 2217, otherwise within the output.
-fn notify(client: &mut TelnetClient, notice: &str) {
-    if uses_com_port(client) {
-        let signature = ComPortCommand::Signature(format!("plumb: {notice}"));
-        // The notice is dropped if the client does not read its output.
-        _ = client.telnet.com_port(&signature, &mut client.server.engine().cx());
-    } else {
-        client.queue_output(format!("\r\n[plumb: {notice}]\r\n").as_bytes());
-    }
 }
 
 #[cfg(test)]
@@ -418,6 +423,25 @@ mod tests {
         session.on_event(&mut client, Event::Data(&b"\x05cr".repeat(9)));
         let queued_len = client.telnet.output().len() + client.unsent_output.len();
         assert!((60_000..61_000).contains(&queued_len), "{queued_len}");
+    }
+
+    #[test]
+    fn notices_are_wrapped_in_the_window_of_the_client() {
+        let (mut session, mut client) = session_and_client(StartTls::Off);
+        session.on_event(&mut client, Event::WindowSize { columns: 40, rows: 24 });
+        session.advance(&mut client).unwrap();
+        session.on_event(&mut client, Event::Data(b"\x05c?"));
+        let output = String::from_utf8_lossy(client.telnet.output()).into_owned();
+        let help = output.split_once("[plumb: ^E c, ").unwrap().1;
+        assert_eq!(
+            help.lines().collect::<Vec<_>>(),
+            [
+                "then: f take write",
+                "access, s watch, w list clients, r",
+                "replay output, b BREAK, . leave, ^E",
+                "send ^E]"
+            ]
+        );
     }
 
     #[test]

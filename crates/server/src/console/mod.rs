@@ -16,6 +16,7 @@ mod console_set;
 mod console_settings;
 mod escape;
 mod line_multiplexer;
+mod notice;
 mod port;
 
 pub(super) use console_session::ConsoleSession;

@@ -3,20 +3,20 @@
 //! The values are sums over transfer records and counts of sessions; a scrape only reads them.
 //! Labels have few values, all chosen by the server: nothing sent by a client becomes a label. The
 //! endpoint listens on loopback unless another address is configured, and requires no
-//! authentication. The size of a request ([`http_endpoint::REQUEST_MAX_BYTES`]), the time for its
-//! response, and the number of connections are limited.
+//! authentication. The size of a request, the time for its response, and the number of connections
+//! are limited ([`open_metrics::exchange`]).
 
 mod histogram;
 mod http_endpoint;
 
 pub(super) use http_endpoint::{EndpointSettings, accepted_hosts, serve};
+pub use open_metrics::parse_address;
 
 use super::traffic::{ProtocolTraffic, ServerProtocol, SessionCounts};
 use histogram::Histogram;
+use open_metrics::{Exposition, MetricKind};
 use records::transfer::{Command, Outcome, Transfer};
 use std::collections::BTreeMap;
-use std::fmt::Write;
-use std::net::{Ipv4Addr, SocketAddr};
 
 /// Upper bounds of the duration buckets in µs.
 const DURATIONS_US: &[u64] =
@@ -76,42 +76,38 @@ impl Metrics {
 
     /// Returns the response to a scrape.
     pub(super) fn text(&self, traffic: &[ProtocolTraffic]) -> String {
-        let mut out = String::with_capacity(4096);
-        head(&mut out, "plumb_transfers", "counter", "Finished transfers.");
+        let mut out = Exposition::default();
+        out.head("plumb_transfers", MetricKind::Counter, "Finished transfers.");
         for ((command, outcome), count) in &self.transfers {
             let command = command.map_or("unknown", Command::text);
             let outcome = outcome.map_or("unknown", Outcome::text);
-            line(
-                &mut out,
+            out.sample(
                 "plumb_transfers_total",
                 &[("command", command), ("outcome", outcome)],
                 *count,
             );
         }
-        head(&mut out, "plumb_bytes", "counter", "File bytes transferred.");
-        line(&mut out, "plumb_bytes_total", &[("direction", "out")], self.bytes_out);
-        line(&mut out, "plumb_bytes_total", &[("direction", "in")], self.bytes_in);
+        out.head("plumb_bytes", MetricKind::Counter, "File bytes transferred.");
+        out.sample("plumb_bytes_total", &[("direction", "out")], self.bytes_out);
+        out.sample("plumb_bytes_total", &[("direction", "in")], self.bytes_in);
         let help = "Records of refused transfers that were not saved.";
-        head(&mut out, "plumb_transfer_records_left_out", "counter", help);
+        out.head("plumb_transfer_records_left_out", MetricKind::Counter, help);
         let count = self.omitted_records;
-        line(&mut out, "plumb_transfer_records_left_out_total", &[], count);
-        head(
-            &mut out,
+        out.sample("plumb_transfer_records_left_out_total", &[], count);
+        out.head(
             "plumb_transfer_duration_seconds",
-            "histogram",
+            MetricKind::Histogram,
             "Time from the command to the last reply.",
         );
-        self.durations.write(&mut out, "plumb_transfer_duration_seconds");
-        head(
-            &mut out,
+        self.durations.write(out.text_mut(), "plumb_transfer_duration_seconds");
+        out.head(
             "plumb_transfer_cpu_seconds_per_gigabyte",
-            "histogram",
+            MetricKind::Histogram,
             "CPU time per gigabyte transferred.",
         );
-        self.costs.write(&mut out, "plumb_transfer_cpu_seconds_per_gigabyte");
+        self.costs.write(out.text_mut(), "plumb_transfer_cpu_seconds_per_gigabyte");
         write_session_counters(&mut out, traffic);
-        out.push_str("# EOF\n");
-        out
+        out.finish()
     }
 }
 
@@ -119,26 +115,25 @@ impl Metrics {
 type Counter = (&'static str, &'static str, fn(&SessionCounts) -> u64);
 
 /// Writes the session and login counters.
-fn write_session_counters(out: &mut String, traffic: &[ProtocolTraffic]) {
+fn write_session_counters(out: &mut Exposition, traffic: &[ProtocolTraffic]) {
     let counters: [Counter; 2] = [
         ("plumb_sessions", "Sessions started.", |tally| tally.sessions),
         ("plumb_refusals", "Refused connections and requests.", |tally| tally.refusals),
     ];
     for (name, help, value_of) in counters {
-        head(out, name, "counter", help);
+        out.head(name, MetricKind::Counter, help);
         for ProtocolTraffic { protocol, tally, .. } in traffic {
-            line(out, &format!("{name}_total"), &[("protocol", protocol.text())], value_of(tally));
+            out.sample(&format!("{name}_total"), &[("protocol", protocol.text())], value_of(tally));
         }
     }
-    head(out, "plumb_sessions_open", "gauge", "Open sessions.");
+    out.head("plumb_sessions_open", MetricKind::Gauge, "Open sessions.");
     for ProtocolTraffic { protocol, open, .. } in traffic {
         let open = u64::try_from(*open).unwrap_or(u64::MAX);
-        line(out, "plumb_sessions_open", &[("protocol", protocol.text())], open);
+        out.sample("plumb_sessions_open", &[("protocol", protocol.text())], open);
     }
-    head(
-        out,
+    out.head(
         "plumb_logins",
-        "counter",
+        MetricKind::Counter,
         "Logins by result; busy means that the password was not checked.",
     );
     let with_logins = traffic.iter().filter(|sessions| sessions.protocol != ServerProtocol::Tftp);
@@ -150,39 +145,15 @@ fn write_session_counters(out: &mut String, traffic: &[ProtocolTraffic]) {
         ];
         for (result, count) in results {
             let labels = [("protocol", protocol.text()), ("result", result)];
-            line(out, "plumb_logins_total", &labels, count);
+            out.sample("plumb_logins_total", &labels, count);
         }
     }
-}
-
-fn head(out: &mut String, name: &str, kind: &str, help: &str) {
-    // Writing to a `String` cannot fail.
-    _ = writeln!(out, "# TYPE {name} {kind}\n# HELP {name} {help}");
-}
-
-fn line(out: &mut String, name: &str, labels: &[(&str, &str)], count: u64) {
-    let labels: Vec<_> = labels.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
-    _ = writeln!(out, "{name}{{{}}} {count}", labels.join(","));
-}
-
-/// Parses the address of the endpoint. A port alone means a port on loopback.
-pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
-    let at_loopback = text.parse().map(|port: u16| (Ipv4Addr::LOCALHOST, port).into());
-    at_loopback.or_else(|_| text.parse()).map_err(|_| "use PORT or ADDRESS:PORT".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use records::transfer::{Identifier, Role};
-
-    // attack row 112
-    #[test]
-    fn a_port_without_address_means_loopback() {
-        assert_eq!(parse_address("9559"), Ok("127.0.0.1:9559".parse().unwrap()));
-        assert_eq!(parse_address("[::]:9559"), Ok("[::]:9559".parse().unwrap()));
-        assert!(parse_address("nowhere").is_err());
-    }
 
     #[test]
     fn transfers_are_counted_by_command_and_outcome_and_their_bytes_by_direction() {

@@ -31,7 +31,7 @@ pub(crate) enum RequestSocket {
 
 impl RequestSocket {
     /// Opens a kernel socket at `address`, or at its port of `host`. `closing` are open sockets of this
-    /// server at the same port, which are about to be closed.
+    /// server, with their addresses, which are about to be closed and may use the port.
     ///
     /// # Errors
     ///
@@ -39,16 +39,18 @@ impl RequestSocket {
     pub(crate) fn open(
         host: Option<&Host>,
         address: SocketAddr,
-        closing: &[Rc<Self>],
+        closing: &[(SocketAddr, Rc<Self>)],
     ) -> Result<Self> {
         if let Some(host) = host {
             return Self::of_host(host, address.port());
         }
-        let kernel = closing.iter().filter_map(|socket| match &**socket {
+        let closing = closing.iter().filter(|(other, _)| other.port() == address.port());
+        let kernel = closing.filter_map(|(_, socket)| match &**socket {
             Self::Kernel(socket) => Some(socket.get_ref()),
             Self::Userspace(_) => None,
         });
-        with_shared_port(kernel, || Self::open_kernel(address, !closing.is_empty()))
+        let kernel: Vec<_> = kernel.collect();
+        with_shared_port(&kernel, || Self::open_kernel(address, !kernel.is_empty()))
     }
 
     fn open_kernel(address: SocketAddr, shares_port: bool) -> Result<Self> {

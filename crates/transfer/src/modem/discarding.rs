@@ -31,7 +31,7 @@ const CONFIRMATION_LEN: u8 = 5;
 pub(super) const CAN: u8 = 0x18;
 pub(super) const BACKSPACE: u8 = 0x08;
 const ACK: u8 = 0x06;
-const NAK: u8 = 0x15;
+pub(super) const NAK: u8 = 0x15;
 const CRC_REQUEST: u8 = b'C';
 
 /// End of the connection that has cancelled.

@@ -1,12 +1,12 @@
 //! Files that are received.
 
-use super::discarding::CancelledBy;
+use super::discarding::{CancelledBy, NAK};
 use super::download_policy::DownloadPolicy;
 use super::engine::ReceiverEngine;
 use super::file_name::safe_name;
 use super::modem_command::ModemProtocol;
 use super::partial_file::PartialFile;
-use super::report::{Report, failure_canceller, failure_outcome, failure_text};
+use super::report::{Report, failure_canceller, failure_outcome, failure_text, is_line_failure};
 use crate::escaped;
 use crate::recorder::local_outcome;
 use net::Cx;
@@ -82,6 +82,7 @@ impl Download {
                 Step::FileComplete => self.on_file_complete(report, cx),
                 Step::Complete => self.is_over = true,
                 Step::Failed(failure) => {
+                    report.is_line_failure = is_line_failure(failure);
                     report.cancelled_by = Some(failure_canceller(failure, false));
                     self.end(failure_text(failure), failure_outcome(failure), report, cx);
                 }
@@ -187,6 +188,14 @@ impl Download {
     pub(super) fn on_remote_end(&mut self, report: &mut Report, cx: &Cx<'_>) {
         let failure = protocols::modem::ModemFailure::Cancelled;
         self.end(failure_text(failure), failure_outcome(failure), report, cx);
+    }
+
+    /// Queues a NAK of XMODEM or YMODEM after the end of the remote program. The acknowledgment of the
+    /// last block is a character that the shell has read; NAK is the character that erases a line.
+    pub(super) fn erase_unexpected_reply(&self, output: &mut Vec<u8>) {
+        if !self.engine.can_resume() {
+            output.push(NAK);
+        }
     }
 
     fn on_limit(&mut self, report: &mut Report, cx: &Cx<'_>) {

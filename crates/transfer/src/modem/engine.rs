@@ -57,8 +57,28 @@ impl ReceiverEngine {
         }
     }
 
+    /// Repeats the last request of ZMODEM. The requests of the other protocols need no repetition.
+    pub(super) fn request_again(&mut self, cx: &mut Cx<'_>) {
+        if let Self::Zmodem(engine) = self {
+            engine.request_again(cx);
+        }
+    }
+
     pub(super) fn receive(&mut self, input: &mut &[u8], cx: &mut Cx<'_>) {
         each!(self, engine => engine.receive(input, cx));
+    }
+
+    /// Processes a NUL after a CR, which may not be data.
+    pub(super) fn receive_nul_after_cr(&mut self, cx: &mut Cx<'_>) {
+        each!(self, engine => engine.receive_nul_after_cr(cx));
+    }
+
+    /// Returns and removes text of the session that was received with the end of the transfer.
+    pub(super) fn take_text(&mut self) -> Vec<u8> {
+        match self {
+            Self::Zmodem(engine) => engine.take_text(),
+            Self::Xmodem(_) | Self::Ymodem(_) => Vec::new(),
+        }
     }
 
     pub(super) fn event(&mut self) -> Option<ReceiverEvent<'_>> {

@@ -19,15 +19,67 @@ pub(super) fn expand(word: &str) -> Result<Vec<PathBuf>, String> {
     expand_with(word, std::env::var_os("HOME"))
 }
 
-fn expand_with(word: &str, home: Option<OsString>) -> Result<Vec<PathBuf>, String> {
-    let path = match word.strip_prefix('~') {
+/// Completion of a partial path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PathCompletion {
+    /// Text to append to the path.
+    pub addition: String,
+    /// Names that match, if the path stays ambiguous.
+    pub names: Vec<String>,
+}
+
+/// Completes the last component of a path whose beginning is `word`, as a shell does. Names that
+/// cannot be typed unchanged are ignored.
+#[must_use]
+pub fn complete_path(word: &str) -> PathCompletion {
+    complete_with(word, std::env::var_os("HOME"))
+}
+
+fn complete_with(word: &str, home: Option<OsString>) -> PathCompletion {
+    let (parent, start) = word
+        .rsplit_once('/')
+        .map_or(("", word), |(_, start)| (word.strip_suffix(start).unwrap_or_default(), start));
+    let directory = match with_home(parent, home) {
+        Ok(directory) if directory.as_os_str().is_empty() => PathBuf::from("."),
+        Ok(directory) => directory,
+        Err(_) => return PathCompletion::default(),
+    };
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten().take(MATCHES_MAX);
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let is_hidden = name.starts_with('.') && !start.starts_with('.');
+            let is_typed =
+                !name.contains(|it: char| it.is_whitespace() || it.is_control() || it == '"');
+            let end = if entry.path().is_dir() { "/" } else { " " };
+            (name.starts_with(start) && !is_hidden && is_typed).then(|| name + end)
+        })
+        .collect();
+    names.sort();
+    let common = names.iter().skip(1).fold(names.first().cloned(), |common, name| {
+        let pairs = common.as_deref().unwrap_or_default().chars().zip(name.chars());
+        Some(pairs.take_while(|(one, other)| one == other).map(|(one, _)| one).collect())
+    });
+    let common = common.unwrap_or_default();
+    let addition = common.strip_prefix(start).unwrap_or_default().to_owned();
+    let is_ambiguous = addition.is_empty() && names.len() > 1;
+    PathCompletion { addition, names: if is_ambiguous { names } else { Vec::new() } }
+}
+
+/// Replaces a leading `~` by the home directory.
+fn with_home(word: &str, home: Option<OsString>) -> Result<PathBuf, String> {
+    Ok(match word.strip_prefix('~') {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => {
             let home = home.filter(|home| !home.is_empty());
             let home = home.ok_or("Cannot expand ~: HOME is not set.")?;
             PathBuf::from(home).join(rest.trim_start_matches('/'))
         }
         _ => PathBuf::from(word),
-    };
+    })
+}
+
+fn expand_with(word: &str, home: Option<OsString>) -> Result<Vec<PathBuf>, String> {
+    let path = with_home(word, home)?;
     let pattern = path.file_name().and_then(|name| Pattern::parse(name.as_bytes()));
     let Some(pattern) = pattern.filter(|_| path.symlink_metadata().is_err()) else {
         return Ok(vec![path]);
@@ -54,6 +106,29 @@ fn expand_with(word: &str, home: Option<OsString>) -> Result<Vec<PathBuf>, Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_is_completed_up_to_the_first_difference() {
+        let home = std::env::temp_dir().join(format!("plumb-complete-{}", std::process::id()));
+        fs::create_dir_all(home.join("pictures")).unwrap();
+        for name in ["pictures/owl-1.gif", "pictures/owl-2.gif", "pictures/.hidden", "notes.txt"] {
+            fs::write(home.join(name), b"").unwrap();
+        }
+        let complete = |word: &str| {
+            let completion = complete_with(word, Some(home.clone().into_os_string()));
+            (completion.addition, completion.names)
+        };
+        let addition = |text: &str| (text.to_owned(), vec![]);
+        assert_eq!(complete("~/pic"), addition("tures/"));
+        assert_eq!(complete("~/pictures/o"), addition("wl-"));
+        let names = ["owl-1.gif ", "owl-2.gif "].map(str::to_owned).to_vec();
+        assert_eq!(complete("~/pictures/owl-"), (String::new(), names));
+        assert_eq!(complete("~/pictures/owl-2"), addition(".gif "));
+        assert_eq!(complete("~/pictures/.h"), addition("idden "));
+        assert_eq!(complete("~/nothing"), addition(""));
+        assert_eq!(complete(&format!("{}/no", home.display())), addition("tes.txt "));
+        fs::remove_dir_all(home).unwrap();
+    }
 
     #[test]
     fn the_home_directory_and_patterns_are_expanded() {

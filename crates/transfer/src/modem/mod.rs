@@ -14,9 +14,9 @@
 //! After a cancellation by either end, the data that was in flight is discarded (`discarding`), so
 //! that it does not reach the display. `CancelFilter` removes cancel sequences that follow later.
 //!
-//! The progress reports a stall after 5 s without data. A remote program that is silent for 60 s
-//! ends the transfer (180 s while data is sent, because buffers on the path may be slow to drain).
-//! lrzsz also gives up after about 60 s.
+//! The progress reports a stall after 5 s without data, and the time that is left. A remote program
+//! that is silent for 60 s ends the transfer. lrzsz also gives up after about 60 s. If the prompt of a
+//! shell shows that the remote program has ended, the transfer ends after some seconds.
 
 mod cancel_filter;
 mod discarding;
@@ -39,5 +39,6 @@ mod upload;
 pub use cancel_filter::CancelFilter;
 pub use download_policy::{DOWNLOAD_LIMIT_BYTES, DownloadPolicy, parse_limit};
 pub use file_record::{FileRecord, ModemRecorder, TransferRecords};
+pub use local_paths::{PathCompletion, complete_path};
 pub use modem_command::{ModemCommand, ModemProtocol};
 pub use modem_transfer::ModemTransfer;

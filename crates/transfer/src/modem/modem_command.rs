@@ -49,6 +49,13 @@ pub enum ModemCommand {
 }
 
 impl ModemCommand {
+    /// Returns the protocol.
+    pub(super) const fn protocol(&self) -> ModemProtocol {
+        match self {
+            Self::Send(protocol, _) | Self::Receive(protocol, _) => *protocol,
+        }
+    }
+
     /// Parses the arguments of `send` or, if `is_sending` is false, of `receive`.
     ///
     /// # Errors
@@ -57,11 +64,11 @@ impl ModemCommand {
     pub fn parse(is_sending: bool, arguments: &str) -> Result<Self, String> {
         let mut words = split(arguments)?;
         let mut protocol = ModemProtocol::default();
-        if words.first().is_some_and(|word| word.text == "--protocol") {
-            let name = words.get(1).map(|word| word.text.as_str()).unwrap_or_default();
+        if let Some(at) = words.iter().position(|word| word.text == "--protocol") {
+            let name = words.get(at + 1).map(|word| word.text.as_str()).unwrap_or_default();
             protocol = ModemProtocol::from_name(name)
                 .ok_or("Use --protocol zmodem, ymodem, xmodem or xmodem-1k.")?;
-            words.drain(..2);
+            words.drain(at..at + 2);
         }
         if let Some(option) = words.iter().find(|word| word.text.starts_with("--")) {
             return Err(format!("Unknown option '{}'.", option.text.escape_debug()));
@@ -136,15 +143,22 @@ mod tests {
         let files = vec![PathBuf::from("a.txt"), PathBuf::from("my file")];
         assert_eq!(send("a.txt \"my file\""), Ok(ModemCommand::Send(ModemProtocol::Zmodem, files)));
         let file = vec![PathBuf::from("a")];
-        assert_eq!(
-            send("--protocol xmodem-1k a"),
-            Ok(ModemCommand::Send(ModemProtocol::Xmodem1k, file))
-        );
+        for arguments in ["--protocol xmodem-1k a", "a --protocol xmodem-1k"] {
+            let expected = ModemCommand::Send(ModemProtocol::Xmodem1k, file.clone());
+            assert_eq!(send(arguments), Ok(expected));
+        }
     }
 
     #[test]
     fn invalid_arguments_are_rejected() {
-        for arguments in ["", "--protocol", "--protocol kermit a", "--protocol xmodem a b", "\"a"] {
+        for arguments in [
+            "",
+            "--protocol",
+            "a --protocol",
+            "--protocol kermit a",
+            "--protocol xmodem a b",
+            "\"a",
+        ] {
             assert!(send(arguments).is_err(), "{arguments}");
         }
         for arguments in ["a b", "../a", ".a", "--protocol xmodem", "--fast"] {

@@ -1,13 +1,13 @@
 //! One transfer, in either direction.
 
-use super::discarding::{BACKSPACE, CAN, DiscardStep, Discarding};
+use super::discarding::{BACKSPACE, CAN, CancelledBy, DiscardStep, Discarding};
 use super::download::Download;
 use super::download_policy::DownloadPolicy;
 use super::file_name::safe_name;
 use super::file_record::FileRecord;
 use super::modem_command::{ModemCommand, ModemProtocol};
 use super::report::Report;
-use super::session_text::SessionText;
+use super::session_text::{SessionText, TextStep};
 use super::upload::Upload;
 use net::Cx;
 use net::time::Instant;
@@ -47,6 +47,7 @@ impl ModemTransfer {
         policy: &DownloadPolicy,
         cx: &mut Cx<'_>,
     ) -> Result<Self, String> {
+        let has_blocks = command.protocol() != ModemProtocol::Zmodem;
         let (direction, report) = match command {
             ModemCommand::Send(protocol, paths) => (
                 Direction::Upload(Box::new(Upload::new(protocol, &paths, cx)?)),
@@ -60,7 +61,7 @@ impl ModemTransfer {
                 Report::new(protocol, false),
             ),
         };
-        Ok(Self::new(direction, report, cx))
+        Ok(Self::new(direction, report, has_blocks, cx))
     }
 
     /// Starts the download that a ZMODEM sender has requested.
@@ -68,16 +69,16 @@ impl ModemTransfer {
     pub fn start_requested_download(policy: &DownloadPolicy, cx: &mut Cx<'_>) -> Self {
         let download = Download::new(ModemProtocol::Zmodem, None, policy.clone(), cx);
         let report = Report::new(ModemProtocol::Zmodem, false);
-        Self::new(Direction::Download(Box::new(download)), report, cx)
+        Self::new(Direction::Download(Box::new(download)), report, false, cx)
     }
 
-    fn new(direction: Direction, report: Report, cx: &mut Cx<'_>) -> Self {
+    fn new(direction: Direction, report: Report, has_blocks: bool, cx: &mut Cx<'_>) -> Self {
         let mut transfer = Self {
             direction,
             report,
             output: Vec::new(),
             discarding: None,
-            session_text: SessionText::default(),
+            session_text: SessionText::new(has_blocks),
             rest: Vec::new(),
         };
         transfer.serve(cx);
@@ -99,7 +100,11 @@ impl ModemTransfer {
                         let before = *input;
                         download.engine.receive(input, cx);
                         let len = before.len() - input.len();
-                        self.session_text.put(before.get(..len).unwrap_or_default(), cx.now);
+                        // Text before the first block may ask for the start of the transfer.
+                        if download.engine.can_resume() || self.report.progress.has_data() {
+                            let received = before.get(..len).unwrap_or_default();
+                            self.session_text.put(received, cx.now);
+                        }
                     }
                     Direction::Upload(upload) => upload.engine.receive(input, cx),
                 }
@@ -111,6 +116,17 @@ impl ModemTransfer {
             while let Some((&(CAN | BACKSPACE), rest)) = input.split_first() {
                 *input = rest;
             }
+        }
+    }
+
+    /// Processes a NUL after a CR that arrived by Telnet without BINARY, and may not be data.
+    pub fn receive_nul_after_cr(&mut self, cx: &mut Cx<'_>) {
+        if self.discarding.is_none()
+            && !self.is_over()
+            && let Direction::Download(download) = &mut self.direction
+        {
+            download.engine.receive_nul_after_cr(cx);
+            self.serve(cx);
         }
     }
 
@@ -132,6 +148,11 @@ impl ModemTransfer {
             }
         };
         if let Some(canceller) = self.report.cancelled_by.filter(|_| is_over) {
+            if let (Direction::Download(download), CancelledBy::Remote) =
+                (&self.direction, canceller)
+            {
+                download.erase_unexpected_reply(&mut self.output);
+            }
             self.discarding = Some(Discarding::new(canceller, cx.now));
         }
     }
@@ -141,8 +162,12 @@ impl ModemTransfer {
         self.rest = self.discarding.take().map(Discarding::into_text).unwrap_or_default();
     }
 
-    /// Returns and removes text of the session that followed the data of a cancelled transfer.
+    /// Returns and removes text of the session that was received with the end of the transfer, or
+    /// followed the data of a cancelled transfer.
     pub fn take_rest(&mut self) -> Vec<u8> {
+        if let Direction::Download(download) = &mut self.direction {
+            self.rest.append(&mut download.engine.take_text());
+        }
         std::mem::take(&mut self.rest)
     }
 
@@ -209,7 +234,7 @@ impl ModemTransfer {
             Direction::Upload(upload) => upload.engine.deadline(),
         };
         let stall = self.report.progress.deadline().filter(|_| !self.is_over());
-        engine.into_iter().chain(stall).chain(self.session_text.ends_at()).min()
+        engine.into_iter().chain(stall).chain(self.session_text.deadline()).min()
     }
 
     /// Processes the time that has passed.
@@ -223,12 +248,17 @@ impl ModemTransfer {
             return;
         }
         self.report.progress.timeout(cx.now);
-        if self.session_text.ends_at().is_some_and(|at| at <= cx.now)
-            && let Direction::Download(download) = &mut self.direction
-        {
-            download.on_remote_end(&mut self.report, cx);
-            self.rest = self.session_text.take();
-            return;
+        if let Direction::Download(download) = &mut self.direction {
+            match self.session_text.timeout(cx.now) {
+                TextStep::Wait => {}
+                TextStep::Probe => download.engine.request_again(cx),
+                TextStep::End => {
+                    download.on_remote_end(&mut self.report, cx);
+                    download.erase_unexpected_reply(&mut self.output);
+                    self.rest = self.session_text.take();
+                    return;
+                }
+            }
         }
         match &mut self.direction {
             Direction::Download(download) => download.engine.timeout(cx),
@@ -258,6 +288,12 @@ impl ModemTransfer {
     /// Returns and removes the reason why the transfer has failed, after its end.
     pub fn take_failure(&mut self) -> Option<String> {
         if self.is_over() { self.report.failure.take() } else { None }
+    }
+
+    /// Returns whether data was lost or changed between the two programs.
+    #[must_use]
+    pub const fn is_line_failure(&self) -> bool {
+        self.report.is_line_failure
     }
 
     /// Returns and removes the records of files that have ended.

@@ -10,6 +10,8 @@ const UPDATE_INTERVAL: Duration = Duration::from_millis(200);
 /// Time without data after which the progress reports a stall. Our choice: shorter than the timeouts
 /// of the protocols, after which requests are repeated.
 const STALL_TIME: Duration = Duration::from_secs(5);
+/// Time without data after which the protocols end a transfer.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval between two updates during a stall.
 const STALL_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -68,6 +70,11 @@ impl Progress {
         self.began.map_or(0, |(_, position)| position)
     }
 
+    /// Returns whether data of the file was transferred.
+    pub(super) fn has_data(&self) -> bool {
+        self.position > self.start()
+    }
+
     /// Returns when [`Self::timeout`] is due.
     pub(super) const fn deadline(&self) -> Option<Instant> {
         self.stalls_at
@@ -107,7 +114,8 @@ impl Progress {
         let stall = self.moved_at.map(|at| now - at).filter(|stall| *stall >= STALL_TIME);
         if let Some(stall) = stall {
             let percent = percent.unwrap_or_default();
-            let stall = format!("{percent} no data for {} s, ^C cancels", stall.as_secs());
+            let left = SILENCE_TIMEOUT.as_secs().saturating_sub(stall.as_secs());
+            let stall = format!("{percent} no data, {left} s left, ^C cancels");
             let name = shortened(&self.name, WIDTH_MAX.saturating_sub(stall.len()));
             return format!("{name}{stall}");
         }
@@ -193,9 +201,9 @@ mod tests {
             progress.timeout(now);
             texts.push((now - Instant::ZERO, progress.update(now).unwrap()));
         }
-        let text = |seconds| format!("archiv~ 42% no data for {seconds} s, ^C cancels");
-        assert_eq!(texts[0], (Duration::from_secs(6), text(5)));
-        assert_eq!(texts[1], (Duration::from_secs(7), text(6)));
+        let text = |seconds| format!("arc~ 42% no data, {seconds} s left, ^C cancels");
+        assert_eq!(texts[0], (Duration::from_secs(6), text(55)));
+        assert_eq!(texts[1], (Duration::from_secs(7), text(54)));
         assert!(texts[0].1.len() <= WIDTH_MAX);
         progress.set(43, Instant::ZERO + Duration::from_secs(8));
         assert_eq!(progress.deadline(), Some(Instant::ZERO + Duration::from_secs(13)));

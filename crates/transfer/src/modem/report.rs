@@ -23,6 +23,8 @@ pub(super) struct Report {
     pub(super) cancelled_by: Option<CancelledBy>,
     /// Reason why the transfer, or a file of it, has failed.
     pub(super) failure: Option<String>,
+    /// Whether data was lost or changed between the two programs.
+    pub(super) is_line_failure: bool,
     /// Records of files that were not taken.
     pub(super) records: Vec<FileRecord>,
 }
@@ -36,6 +38,7 @@ impl Report {
             notices: Vec::new(),
             cancelled_by: None,
             failure: None,
+            is_line_failure: false,
             records: Vec::new(),
         }
     }
@@ -111,6 +114,11 @@ pub(super) const fn failure_outcome(failure: ModemFailure) -> Outcome {
             Outcome::Protocol
         }
     }
+}
+
+/// Returns whether data that is lost or changed between the two programs has this effect.
+pub(super) const fn is_line_failure(failure: ModemFailure) -> bool {
+    matches!(failure, ModemFailure::TooManyErrors | ModemFailure::Silence | ModemFailure::NoAnswer)
 }
 
 /// Returns the end that has cancelled a transfer that failed.

@@ -232,7 +232,8 @@ fn the_message_of_a_terminated_program_ends_a_download_and_is_displayed() {
         sender.receive(&mut replies.as_slice(), &mut cx.cx());
     }
     let message = b"sz: caught signal 15; exiting\r\nready:";
-    receiver.receive(&mut message.as_slice(), &mut cx.cx());
+    // The data before it may end with a character.
+    receiver.receive(&mut [b"\x80", message.as_slice()].concat().as_slice(), &mut cx.cx());
     receiver.take_output(&mut cx.cx());
     cx.now = receiver.deadline().unwrap();
     receiver.timeout(&mut cx.cx());
@@ -240,4 +241,79 @@ fn the_message_of_a_terminated_program_ends_a_download_and_is_displayed() {
     assert_eq!(receiver.take_rest(), message);
     assert_eq!(receiver.take_output(&mut cx.cx()), b"", "the shell receives nothing");
     assert_eq!(receiver.take_notices()[0], "Transfer cancelled by the remote program.");
+}
+
+/// Starts the transfer of `large`, and drops the sender in the middle of it.
+fn interrupted_download(test: &str, protocol: ModemProtocol, cx: &mut OwnedCx) -> ModemTransfer {
+    let directories = Directories::new(test);
+    // No text.
+    write(&directories.from, "large", &vec![0xd0; 300_000]);
+    let policy = DownloadPolicy::new(directories.to.clone(), DOWNLOAD_LIMIT_BYTES);
+    let mut sender = send(protocol, vec![directories.from.join("large")], cx);
+    let receive = ModemCommand::Receive(protocol, Some("large".to_owned()));
+    let mut receiver = ModemTransfer::start(receive, &policy, &mut cx.cx()).unwrap();
+    for _ in 0..20 {
+        let replies = receiver.take_output(&mut cx.cx());
+        sender.receive(&mut replies.as_slice(), &mut cx.cx());
+        // A sender of blocks pauses before each block.
+        cx.now = cx.now + net::time::Duration::from_millis(50);
+        sender.timeout(&mut cx.cx());
+        let sent = sender.take_output(&mut cx.cx());
+        receiver.receive(&mut sent.as_slice(), &mut cx.cx());
+    }
+    assert!(!receiver.is_over());
+    receiver
+}
+
+/// Advances the time to the deadlines of `transfer` until it has output or is over.
+fn wait_for_output(transfer: &mut ModemTransfer, cx: &mut OwnedCx) -> Vec<u8> {
+    loop {
+        let output = transfer.take_output(&mut cx.cx());
+        if !output.is_empty() || transfer.is_over() {
+            return output;
+        }
+        cx.now = cx.now.max(transfer.deadline().unwrap());
+        transfer.timeout(&mut cx.cx());
+    }
+}
+
+#[test]
+fn a_download_by_zmodem_from_a_killed_program_ends_when_the_shell_answers() {
+    let mut cx = OwnedCx::default();
+    let mut receiver = interrupted_download("killed-z", ModemProtocol::Zmodem, &mut cx);
+    receiver.take_output(&mut cx.cx());
+    let began = cx.now;
+    receiver.receive(&mut &b"\x80Killed\r\nann@host:~$ "[..], &mut cx.cx());
+    let request = wait_for_output(&mut receiver, &mut cx);
+    assert!(request.starts_with(b"**\x18B09"), "{}", request.escape_ascii());
+    receiver.receive(&mut &b"sh: not found\r\nann@host:~$ "[..], &mut cx.cx());
+    wait_for_output(&mut receiver, &mut cx);
+    assert!(receiver.is_over() && (cx.now - began).as_secs() < 5);
+    assert_eq!(receiver.take_notices()[0], "Transfer cancelled by the remote program.");
+    let shown = receiver.take_rest();
+    assert_eq!(shown, b"Killed\r\nann@host:~$ sh: not found\r\nann@host:~$ ");
+}
+
+#[test]
+fn after_a_killed_program_the_last_acknowledgment_is_erased_in_the_shell() {
+    let mut cx = OwnedCx::default();
+    let mut receiver = interrupted_download("killed-x", ModemProtocol::Xmodem1k, &mut cx);
+    let began = cx.now;
+    receiver.receive(&mut &b"Killed\r\n# "[..], &mut cx.cx());
+    let mut output = Vec::new();
+    while !receiver.is_over() {
+        output = wait_for_output(&mut receiver, &mut cx);
+    }
+    assert_eq!(output, [0x15]);
+    assert!((cx.now - began).as_secs() < 10);
+    assert!(receiver.take_rest().ends_with(b"Killed\r\n# "));
+}
+
+#[test]
+fn after_a_cancellation_by_the_remote_program_the_last_acknowledgment_is_erased() {
+    let mut cx = OwnedCx::default();
+    let mut receiver = interrupted_download("cancelled-x", ModemProtocol::Xmodem1k, &mut cx);
+    receiver.take_output(&mut cx.cx());
+    receiver.receive(&mut [0x18; 8].as_slice(), &mut cx.cx());
+    assert_eq!(receiver.take_output(&mut cx.cx()), [0x15]);
 }

@@ -4,7 +4,7 @@ use super::discarding::CancelledBy;
 use super::engine::SenderEngine;
 use super::modem_command::ModemProtocol;
 use super::partial_file::crc_of;
-use super::report::{Report, failure_canceller, failure_outcome, failure_text};
+use super::report::{Report, failure_canceller, failure_outcome, failure_text, is_line_failure};
 use crate::escaped;
 use crate::recorder::local_outcome;
 use net::Cx;
@@ -131,6 +131,7 @@ impl Upload {
                 }
                 SenderEvent::Complete => self.is_over = true,
                 SenderEvent::Failed(failure) => {
+                    report.is_line_failure = is_line_failure(failure);
                     let canceller = failure_canceller(failure, self.has_block_receiver());
                     self.end(failure_text(failure), failure_outcome(failure), report, cx);
                     report.cancelled_by = Some(canceller);

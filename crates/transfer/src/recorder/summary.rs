@@ -1,30 +1,23 @@
-//! Summary of a transfer for the user: size, time, rate and cost.
+//! Summary of a transfer for the user: size, time and rate.
 
-use records::format::{UNKNOWN, byte_rate, count, count_or_unknown, duration};
+use records::format::{UNKNOWN, byte_rate, count_or_unknown, duration};
 use records::transfer::{Transfer, TransferLimit, derived};
 
-/// Minimum duration for a meaningful CPU time per gigabyte.
-const CPU_REPORT_MIN_NS: u64 = 100_000_000;
-/// Minimum size for a meaningful CPU time per gigabyte.
-const CPU_REPORT_MIN_BYTES: u64 = 1_000_000;
+/// Minimum duration for a meaningful limiting factor.
+const LIMIT_REPORT_MIN_NS: u64 = 100_000_000;
+/// Minimum size for a meaningful limiting factor.
+const LIMIT_REPORT_MIN_BYTES: u64 = 1_000_000;
 
 /// Returns the summary of a transfer as a part of a sentence: size, total time and rate. If the
-/// transfer is long enough, adds the CPU time per gigabyte and the limiting factor.
+/// transfer is long enough, adds the limiting factor.
 pub fn summary(transfer: &Transfer) -> String {
     let bytes = transfer.size.file_bytes;
     let total = transfer.time.total_ns.unwrap_or(0);
     let rate = bytes.and_then(|bytes| derived::rate_bps(bytes.saturating_mul(8), total));
     let rate = rate.map_or_else(|| UNKNOWN.to_owned(), byte_rate);
     let mut text = format!("{} bytes in {}, {rate}", count_or_unknown(bytes), duration(total));
-    if total < CPU_REPORT_MIN_NS || bytes.is_none_or(|bytes| bytes < CPU_REPORT_MIN_BYTES) {
+    if total < LIMIT_REPORT_MIN_NS || bytes.is_none_or(|bytes| bytes < LIMIT_REPORT_MIN_BYTES) {
         return text;
-    }
-    // A gigabyte has 8 * 10^9 bits and an fs is 10^-15 s: 1 fs/bit is 8 * 10^-6 s/GB, here in ms.
-    if let Some(femtoseconds) = transfer.cpu_fs_per_bit() {
-        text.push_str(&format!(
-            ", {} ms of CPU per GB",
-            count(femtoseconds.saturating_mul(8) / 1_000)
-        ));
     }
     if let Some(limit) = transfer.limit() {
         text.push_str(match limit {
@@ -73,14 +66,14 @@ mod tests {
     use records::transfer::Identifier;
 
     #[test]
-    fn a_long_transfer_reports_its_rate_cost_and_limit() {
+    fn a_long_transfer_reports_its_rate_and_limit() {
         let mut transfer = Transfer::new(Identifier(1));
         transfer.size.file_bytes = Some(1_000_000_000);
         transfer.time.total_ns = Some(2_000_000_000);
         transfer.time.network_wait_ns = Some(1_500_000_000);
         transfer.cpu.cpu_ns = Some(350_000_000);
-        let expected = "1,000,000,000 bytes in 2.00 s, 500 MB/s, 350 ms of CPU per GB, \
-                    limited by the network or the remote host";
+        let expected = "1,000,000,000 bytes in 2.00 s, 500 MB/s, limited by the network or the \
+                        remote host";
         assert_eq!(summary(&transfer), expected);
     }
 

@@ -223,7 +223,7 @@ fn information_request(source: Ipv6Addr, destination: Ipv6Addr) -> Vec<u8> {
 
 #[test]
 fn a_dhcpv6_message_is_answered_to_the_guests_link_local_address() {
-    let segment = Segment::new(settings()).with_dhcpv6(DHCPV6);
+    let segment = Segment::new(Settings { dhcpv6: Some(DHCPV6), ..settings() });
     let mut fixture = Fixture { segment, ..Fixture::default() };
     let frames = fixture.answers(&information_request(GUEST_LOCAL, dhcpv6_server::SERVERS));
     let packet = etherparse::PacketHeaders::from_ethernet_slice(&frames[0]).unwrap();
@@ -239,7 +239,7 @@ fn a_dhcpv6_message_is_answered_to_the_guests_link_local_address() {
 
 #[test]
 fn a_dhcpv6_message_by_unicast_or_with_a_wrong_checksum_is_not_answered() {
-    let segment = Segment::new(settings()).with_dhcpv6(DHCPV6);
+    let segment = Segment::new(Settings { dhcpv6: Some(DHCPV6), ..settings() });
     let mut fixture = Fixture { segment, ..Fixture::default() };
     assert!(fixture.receive(&information_request(GUEST_V6, GATEWAY_V6)).is_some());
     assert!(fixture.answers(&information_request(GUEST_V6, dhcpv6_server::SERVERS)).is_empty());
@@ -252,7 +252,7 @@ fn a_dhcpv6_message_by_unicast_or_with_a_wrong_checksum_is_not_answered() {
 
 #[test]
 fn an_advertisement_announces_the_dhcpv6_server() {
-    let segment = Segment::new(settings()).with_dhcpv6(DHCPV6);
+    let segment = Segment::new(Settings { dhcpv6: Some(DHCPV6), ..settings() });
     let mut fixture = Fixture { segment, ..Fixture::default() };
     let frames = fixture.answers(&router_solicitation(GUEST_LOCAL));
     assert!(advertisement_of(&frames[0]).is_managed);

@@ -6,11 +6,12 @@ use super::super::routed_experiments::{
 };
 use super::super::scenario::Scenario;
 use crate::table::{Extent, Figure, Origin, Row, Table};
+use net::time::Duration;
 use simulator::Stuck;
 use std::collections::BTreeMap;
 
 /// The least time of a screenful (table 6-3), in seconds.
-const LEAST_TIME: f64 = 2.7993;
+pub(in super::super) const LEAST_TIME: f64 = 2.7993;
 /// Times of the clumps of figure 6-3, in seconds.
 const CLUMPS: [f64; 3] = [3.0, 7.0, 11.0];
 
@@ -121,14 +122,19 @@ fn transfer_rows(scenario: &Scenario, remedy: Remedy) -> Result<Vec<Row>, Stuck>
 
 fn clump_rows(scenario: &Scenario) -> Result<Vec<Row>, Stuck> {
     let trials = scenario.clumps.trials * 2;
-    let results = screenfuls_with_the_fault(scenario, scenario.rate_bps, trials)?;
+    Ok(rows_of_clumps(screenfuls_with_the_fault(scenario, scenario.rate_bps, trials)?))
+}
+
+/// Returns a row for each clump of screenfuls, given by their times and numbers of timeouts.
+pub(in super::super) fn rows_of_clumps(results: Vec<(Duration, u64)>) -> Vec<Row> {
+    let trials = results.len().max(1) as f64;
     let mut clumps: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for (time, timeouts) in results {
         clumps.entry(timeouts).or_default().push(time.as_secs_f64());
     }
     let row = |(timeouts, times): (u64, Vec<f64>)| {
         let clump = usize::try_from(timeouts).ok().and_then(|at| CLUMPS.get(at));
-        let share = times.len() as f64 * 100.0 / f64::from(trials.max(1));
+        let share = times.len() as f64 * 100.0 / trials;
         let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
         // The timeout of CSR is derived from the second clump, and its fixed timer from the third.
         let origin = if timeouts == 0 { Origin::Output } else { Origin::Fit };
@@ -136,65 +142,5 @@ fn clump_rows(scenario: &Scenario) -> Result<Vec<Row>, Stuck> {
         let measured = clump.map(|clump| Figure::new(Extent::About(*clump)));
         Row { measured, ..Row::new(what, origin, mean, 1) }
     };
-    Ok(clumps.into_iter().map(row).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::super::scenario::tests::built_in;
-    use super::*;
-
-    const RATES: [u64; 3] = [9_600, 19_200, 23_040];
-    const REMEDIES: [Remedy; 3] = [Remedy::FairQueueing, Remedy::Ecn, Remedy::LimitedWindows];
-
-    #[test]
-    fn no_packet_of_comet_is_lost_and_keys_are_answered_in_a_quarter_of_a_second() {
-        let scenario = built_in();
-        for rate_bps in RATES {
-            for remedy in REMEDIES {
-                let result = comet(&scenario, rate_bps, remedy, false).unwrap().unwrap();
-                assert_eq!((result.lost, result.timeouts), (0, 0), "{rate_bps} {remedy:?}");
-                assert!(result.key.as_secs_f64() <= 0.25, "{rate_bps} {remedy:?} {result:?}");
-                assert!(!result.key.is_zero(), "{result:?}");
-                // 24 packets of 128 bytes need 3.07 s at 9,600 bit/s.
-                let limit = if rate_bps == 9_600 { 3.2 } else { 1.1 * LEAST_TIME };
-                assert!(result.time.as_secs_f64() <= limit, "{rate_bps} {remedy:?} {result:?}");
-                let same_line = comet(&scenario, rate_bps, remedy, true).unwrap().unwrap();
-                // An echo alone needs 0.17 s at 9,600 bit/s, and each packet of Comet 0.13 s.
-                assert!(same_line.key.as_secs_f64() <= 0.26, "{rate_bps} {same_line:?}");
-            }
-            let short = comet_with_short_headers(&scenario, rate_bps).unwrap().unwrap();
-            assert_eq!((short.lost, short.timeouts), (0, 0), "{rate_bps}");
-            assert!(short.time.as_secs_f64() <= 1.1 * LEAST_TIME, "{rate_bps} {short:?}");
-        }
-    }
-
-    #[test]
-    fn sixteen_buffers_lose_packets_of_comet() {
-        let scenario = built_in();
-        let result = comet(&scenario, 9_600, Remedy::FewBuffers, false).unwrap().unwrap();
-        assert!(result.lost > 0 && result.timeouts > 0, "{result:?}");
-    }
-
-    #[test]
-    fn only_limited_windows_neither_drop_nor_mark_in_a_long_transfer() {
-        let scenario = built_in();
-        let run =
-            |remedy| LongTransfer { scenario: &scenario, rate_bps: 19_200, remedy }.run().unwrap();
-        let [few, fair, ecn, limited] = Remedy::ALL.map(run);
-        assert!(few.lost > 0 && fair.lost > 0, "{few:?} {fair:?}");
-        assert!(ecn.lost == 0 && ecn.marked > 0, "{ecn:?}");
-        assert_eq!((limited.lost, limited.marked), (0, 0), "{limited:?}");
-        assert!(limited.utilization > 0.95 * fair.utilization, "{limited:?} {fair:?}");
-        assert!(limited.delay_p99 < fair.delay_p99, "{limited:?} {fair:?}");
-    }
-
-    #[test]
-    fn the_three_clumps_of_csr_appear_with_the_fault_of_1982() {
-        let rows = clump_rows(&built_in()).unwrap();
-        for (row, clump) in rows.iter().zip(CLUMPS) {
-            assert!((row.ours - clump).abs() < 1.5, "{row:?}");
-        }
-        assert!(rows.len() >= 3, "{rows:?}");
-    }
+    clumps.into_iter().map(row).collect()
 }

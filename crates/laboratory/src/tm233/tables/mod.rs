@@ -4,7 +4,7 @@
 mod added;
 mod comet;
 mod compressed_headers;
-mod congestion;
+pub(super) mod congestion;
 mod figure_6_1;
 mod figure_6_2;
 mod figure_6_3;

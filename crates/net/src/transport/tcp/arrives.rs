@@ -590,6 +590,7 @@ impl Connection {
             self.negotiated.add_duplicate_block(start, end);
         }
         let had_early = self.rcv.buffer().has_early();
+        self.rcv.record_len(whole_len);
         // Data before a FIN is copied. Data in a kept packet would become readable only after
         // `check_fin`.
         let is_last = arrival.has(Flags::FIN) || self.rcv.has_early_fin();

@@ -73,6 +73,12 @@ impl Tcp {
         Ok(self.table.get(id)?.rcv.buffer().data())
     }
 
+    /// RECEIVE of all readable bytes, in contiguous pieces. There are none if the connection no
+    /// longer exists.
+    pub fn received_pieces(&self, id: ConnectionId) -> impl Iterator<Item = &[u8]> {
+        self.table.get(id).into_iter().flat_map(|connection| connection.rcv.buffer().pieces())
+    }
+
     /// RECEIVE with lookahead: returns contiguous readable bytes that begin `offset` bytes after
     /// the next unread byte. The result is empty after the last readable byte.
     ///

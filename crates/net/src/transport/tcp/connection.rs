@@ -147,7 +147,7 @@ impl Connection {
     /// Returns the window to advertise now. It is never less than before. It is increased only if
     /// the increase is worth a segment (RFC 9293 §3.8.6.2.2, MUST-39).
     pub(super) fn window_to_offer(&self) -> u32 {
-        let (capacity, growth) = self.rcv.window_growth();
+        let (capacity, growth) = self.rcv.window_growth(self.snd.mss());
         let window = self.rcv.wnd();
         // If the window is small, and a segment is sent anyway, the window may advance by one
         // segment. The peer may shorten its segments slightly to fill a small window evenly.
@@ -181,8 +181,15 @@ impl Connection {
 
     /// Schedules a segment if the window has grown enough since the last advertisement.
     pub(super) fn schedule_window_update(&mut self) {
-        let (capacity, growth) = self.rcv.window_growth();
-        if self.state().expects_data() && growth > 0 && self.is_window_update_due(growth, capacity)
+        let (capacity, growth) = self.rcv.window_growth(self.snd.mss());
+        // A SYN cannot express a large window (RFC 7323 §2.2), so the window grows with the first
+        // acknowledgment. It may be delayed while the window of the SYN is enough.
+        let is_first = self.acks.last_sent() == self.rcv.irs() + 1;
+        let has_enough = is_first && self.rcv.wnd() >= FIRST_SEGMENTS * self.snd.mss();
+        if self.state().expects_data()
+            && growth > 0
+            && !has_enough
+            && self.is_window_update_due(growth, capacity)
         {
             self.acks.send_now();
         }
@@ -219,6 +226,9 @@ impl Connection {
 
 /// Number of segments below which a window is small.
 const SMALL_WINDOW_SEGMENTS: usize = 32;
+/// Number of segments of a window that does not limit a peer that begins to send: twice the initial
+/// window of RFC 6928.
+const FIRST_SEGMENTS: u32 = 20;
 /// Duration of TIME-WAIT: two maximum segment lifetimes of 30 s, as in Linux and the BSDs.
 const TIME_WAIT: Duration = Duration::from_secs(60);
 

@@ -49,6 +49,12 @@ impl DeferredOpen {
         self.ends.1
     }
 
+    /// Returns the sequence number of the SYN, which an ICMP error about it quotes.
+    #[must_use]
+    pub fn sequence_number(&self) -> u32 {
+        self.header.seq.0
+    }
+
     /// Replaces the SYN by a later one between the same ends, which is then the one that is
     /// answered.
     pub fn update(&mut self, later: &Self) {

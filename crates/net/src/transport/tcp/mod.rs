@@ -270,6 +270,12 @@ impl Tcp {
         self.lower.mtu = mtu;
     }
 
+    /// Sets whether the device segments super-segments. A paced output takes single segments from
+    /// such a device too, because a super-segment would delay other flows.
+    pub fn set_tso(&mut self, tso: bool) {
+        self.lower.tso = tso;
+    }
+
     /// Processes a segment with the Internet header `lower`. Returns the packet, unless the data
     /// stays in the packet until the user reads it.
     ///

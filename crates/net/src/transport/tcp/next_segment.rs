@@ -1,6 +1,7 @@
 //! Output of a station: the next segment of any connection, the queued resets and SYN cookies.
 
 use super::Tcp;
+use super::connection_id::ConnectionId;
 use super::lower_level::{Segment, Tail};
 use crate::cx::Cx;
 use crate::meter::{Account, Counter, Work};
@@ -52,6 +53,69 @@ impl Tcp {
             cx.meter.work(Work::Segment, 1);
         }
         cx.meter.enter(caller);
+        segment
+    }
+
+    /// Removes and returns the next connection that may have output, for a caller that schedules the
+    /// connections itself, and calls [`Self::transmit_connection`] until it returns `None`. A
+    /// connection is returned again when it changes.
+    pub fn ready_connection(&mut self) -> Option<ConnectionId> {
+        self.table.take_ready()
+    }
+
+    /// Returns the next complete segment of a connection of [`Self::ready_connection`].
+    pub fn transmit_connection(
+        &mut self,
+        id: ConnectionId,
+        pool: &mut Pool,
+        cx: &mut Cx<'_>,
+    ) -> Option<Segment> {
+        self.return_spent_packets(pool);
+        let mut packet = Some(pool.take(cx.meter)?);
+        let caller = cx.meter.enter(Account::TcpFixed);
+        let Self { table, lower, .. } = self;
+        let super_segment_max = lower.super_segment_max();
+        let output = table.output_of(id, |connection| {
+            let outgoing = connection.transmit(super_segment_max, cx)?;
+            let ends = (connection.ends.local().ip(), connection.ends.remote().ip());
+            let mut segment = lower.segment(&outgoing, ends, packet.take()?);
+            connection.profile.marking.apply_to(&mut segment.lower);
+            segment.connection = Some(id);
+            Some((segment, Tail { connection: id, offset: outgoing.offset, len: outgoing.len }))
+        });
+        packet.into_iter().for_each(|packet| pool.put(packet));
+        let segment = output.map(|(segment, tail)| self.complete(segment, &tail, cx));
+        cx.meter.enter(caller);
+        segment
+    }
+
+    /// Returns the next segment that belongs to no connection: a reset, or the answer to a SYN for
+    /// which no state is kept.
+    pub fn transmit_stateless(&mut self, pool: &mut Pool, cx: &mut Cx<'_>) -> Option<Segment> {
+        self.return_spent_packets(pool);
+        if self.resets.is_empty() && self.pending_cookies.is_empty() {
+            return None;
+        }
+        let packet = pool.take(cx.meter)?;
+        cx.meter.count(Counter::TcpSegmentsOut);
+        if let Some(reset) = self.resets.pop_front() {
+            cx.meter.count(Counter::TcpResetsOut);
+            return Some(reset.into_segment(packet, &self.lower));
+        }
+        let answer = self.pending_cookies.pop_front()?;
+        Some(answer.into_segment(packet, &self.lower))
+    }
+
+    /// Counts a segment of a connection, and copies its data after its header.
+    fn complete(&mut self, mut segment: Segment, tail: &Tail, cx: &mut Cx<'_>) -> Segment {
+        cx.meter.count(Counter::TcpSegmentsOut);
+        cx.meter.work(Work::Segment, 1);
+        if tail.len > 0 {
+            let caller = cx.meter.enter(Account::TcpByte);
+            self.lower.append(&mut segment, self.tail(tail));
+            cx.meter.work(Work::SegmentByte, tail.len as usize);
+            cx.meter.enter(caller);
+        }
         segment
     }
 

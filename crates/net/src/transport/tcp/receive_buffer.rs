@@ -184,11 +184,16 @@ impl ReceiveBuffer {
         }
     }
 
-    /// Returns the contiguous readable data that begins `offset` bytes after the next unread byte.
-    pub(super) fn data_from(&self, mut offset: usize) -> &[u8] {
+    /// Returns all readable data, in contiguous pieces.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         let typed = self.typed.get(self.typed_read.into()..).unwrap_or_default();
         let pieces = self.rest.iter().flat_map(|rest| rest.pieces.iter().map(Piece::data));
-        for piece in core::iter::once(typed).chain(pieces) {
+        core::iter::once(typed).chain(pieces).filter(|piece| !piece.is_empty())
+    }
+
+    /// Returns the contiguous readable data that begins `offset` bytes after the next unread byte.
+    pub(super) fn data_from(&self, mut offset: usize) -> &[u8] {
+        for piece in self.pieces() {
             match piece.get(offset..) {
                 Some(rest) if !rest.is_empty() => return rest,
                 _ => offset = offset.saturating_sub(piece.len()),

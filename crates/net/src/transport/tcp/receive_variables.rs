@@ -19,6 +19,9 @@ pub(super) struct ReceiveVariables {
     shift: u8,
     /// Whether `nxt` is after the peer's FIN.
     is_closed: bool,
+    /// Length of the longest data that arrived at once, in bytes: a super-segment of the peer's
+    /// device.
+    longest: u16,
     /// Sequence number of the peer's FIN, if it arrived before all the data.
     fin: Option<Seq>,
     buffer: ReceiveBuffer,
@@ -34,6 +37,7 @@ impl ReceiveVariables {
             up: None,
             shift,
             is_closed: false,
+            longest: 0,
             fin: None,
             buffer: ReceiveBuffer::new(window, shift),
         }
@@ -100,12 +104,23 @@ impl ReceiveVariables {
 
     /// Returns the maximum window, and the difference between its free part and the advertised
     /// window.
-    pub(super) fn window_growth(&self) -> (u32, u32) {
+    ///
+    /// The free part is a whole number of the peer's super-segments of more than `mss` bytes. The
+    /// rest would be a short segment in every window, which costs both ends as much as a long one.
+    pub(super) fn window_growth(&self, mss: u32) -> (u32, u32) {
         let capacity = u32::try_from(self.buffer.window()).unwrap_or(u32::MAX);
         // The window field cannot express more. The excess would always look like growth.
         let capacity = capacity.min(self.wnd_limit());
         let unread = u32::try_from(self.buffer.readable()).unwrap_or(u32::MAX);
-        (capacity, capacity.saturating_sub(unread).saturating_sub(self.wnd()))
+        let free = capacity.saturating_sub(unread);
+        let len = u32::from(self.longest);
+        let rest = if len > mss && free > len { free % len } else { 0 };
+        (capacity, (free - rest).saturating_sub(self.wnd()))
+    }
+
+    /// Records that `len` bytes of data arrived at once.
+    pub(super) fn record_len(&mut self, len: usize) {
+        self.longest = self.longest.max(u16::try_from(len).unwrap_or(u16::MAX));
     }
 
     /// Returns the window field for a window of `offer` bytes. It is rounded up, so that the right

@@ -498,6 +498,40 @@ impl Table {
         None
     }
 
+    /// Removes and returns the next connection of the output list. The caller calls
+    /// [`Self::output_of`] for it, at any time. A change of the connection meanwhile adds it again.
+    pub(super) fn take_ready(&mut self) -> Option<ConnectionId> {
+        loop {
+            let index = self.output.pop_front()?;
+            let Some(slot) = self.slots.get_mut(index as usize) else { continue };
+            slot.is_on_output = false;
+            self.held_up -= usize::from(core::mem::take(&mut slot.is_held_up));
+            let id = ConnectionId { slot: index, generation: slot.generation };
+            let Some(connection) = &mut slot.connection else { continue };
+            // The output may never come, so the timers run as for a connection that waits.
+            connection.wait_for_output();
+            self.schedule(index);
+            return Some(id);
+        }
+    }
+
+    /// Calls `take` for one connection, which is not on the output list, and updates its timers.
+    pub(super) fn output_of<T>(
+        &mut self,
+        id: ConnectionId,
+        take: impl FnOnce(&mut Connection) -> Option<T>,
+    ) -> Option<T> {
+        let slot = self.slots.get_mut(id.slot as usize)?;
+        let slot = Some(slot).filter(|slot| slot.generation == id.generation)?;
+        let is_busy = slot.is_busy;
+        let taken = slot.connection.as_mut().and_then(take);
+        self.schedule(id.slot);
+        if taken.is_some() && !is_busy {
+            self.record_busy(id.slot);
+        }
+        taken
+    }
+
     /// Updates the timers of the connections that wait for output, because output has stopped and
     /// may never continue. Each connection is checked once while it is on the output list, and
     /// again whenever it changes.

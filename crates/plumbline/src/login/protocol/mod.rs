@@ -136,9 +136,10 @@ impl SessionProtocol {
         }
     }
 
-    /// Requests BINARY in both directions, unless it is enabled; typed data is queued until the
-    /// answer arrives. Returns whether BINARY was requested.
+    /// Prepares for the content of files: requests BINARY in both directions, unless it is enabled;
+    /// typed data is queued until the answer arrives. Returns whether BINARY was requested.
     pub(super) fn begin_binary(&mut self, cx: &mut Cx<'_>) -> bool {
+        self.telnet.set_file_content(true);
         let is_enabled = |side| self.telnet.is_enabled(side, OptionCode::BINARY);
         if !self.is_telnet() || (is_enabled(Side::Local) && is_enabled(Side::Remote)) {
             return false;
@@ -148,6 +149,22 @@ impl SessionProtocol {
         }
         self.ask_binary(true, cx);
         true
+    }
+
+    /// Returns to text after the content of files.
+    pub(super) fn end_file_content(&mut self) {
+        self.telnet.set_file_content(false);
+    }
+
+    /// Returns whether Telnet adds a NUL to a CR.
+    pub(super) fn sends_nul_after_cr(&self) -> bool {
+        self.is_telnet() && !self.telnet.is_enabled(Side::Local, OptionCode::BINARY)
+    }
+
+    /// Returns whether the content of files passes Telnet without BINARY in a direction.
+    pub(super) fn lacks_binary(&self) -> bool {
+        let is_enabled = |side| self.telnet.is_enabled(side, OptionCode::BINARY);
+        self.is_telnet() && !(is_enabled(Side::Local) && is_enabled(Side::Remote))
     }
 
     /// Releases the data that has waited for the remote host's answer about BINARY.

@@ -80,7 +80,10 @@ enum Expectation {
 impl fmt::Display for Expectation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Pattern(pattern) => write!(f, "/{}/", pattern.as_str().escape_debug()),
+            Self::Pattern(pattern) => {
+                // A line feed cannot be part of a statement; backslashes and quotes are unchanged.
+                write!(f, "/{}/", pattern.as_str().replace(char::is_control, "?"))
+            }
             Self::End => f.write_str("the end of the session"),
         }
     }

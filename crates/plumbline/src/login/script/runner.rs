@@ -47,8 +47,12 @@ pub(in crate::login) struct Runner {
     deadline: Option<Instant>,
     /// Whether the script waits for the end of a file transfer.
     awaits_transfer: bool,
+    /// Whether a file transfer runs.
+    is_transferring: bool,
     /// Reason why a file transfer failed.
     transfer_failure: Option<String>,
+    /// Reason why a file transfer failed that the script has not awaited so far.
+    unclaimed_failure: Option<String>,
     is_done: bool,
 }
 
@@ -68,7 +72,9 @@ impl Runner {
             failure_status: DEFAULT_FAILURE_STATUS,
             deadline: None,
             awaits_transfer: false,
+            is_transferring: false,
             transfer_failure: None,
+            unclaimed_failure: None,
             is_done: false,
         }
     }
@@ -85,6 +91,7 @@ impl Runner {
 
     /// Records the start of a file transfer.
     pub(in crate::login) fn transfer_began(&mut self) {
+        self.is_transferring = true;
         if self.awaits_transfer {
             self.deadline = None;
         }
@@ -93,10 +100,14 @@ impl Runner {
     /// Records the end of a file transfer, and its failure, if any.
     /// Returns whether the script has waited for it.
     pub(in crate::login) fn transfer_ended(&mut self, failure: Option<String>) -> bool {
+        self.is_transferring = false;
         let is_awaited = std::mem::take(&mut self.awaits_transfer);
         if is_awaited {
             self.deadline = None;
             self.transfer_failure = failure;
+            self.unclaimed_failure = None;
+        } else if failure.is_some() {
+            self.unclaimed_failure = failure;
         }
         is_awaited
     }
@@ -114,8 +125,7 @@ impl Runner {
         while !self.is_done && (!self.awaits_transfer || self.has_ended) {
             let Some((line, instruction)) = self.script.instructions.get(self.next_index).cloned()
             else {
-                self.is_done = true;
-                return Some(ScriptAction::Exit(0, None));
+                return self.end_of_script();
             };
             let mut next_index = self.next_index + 1;
             if let Some(missing) = self.missing_group(&instruction) {
@@ -175,6 +185,21 @@ impl Runner {
             }
         }
         None
+    }
+
+    /// Returns the exit at the end of the script, or `None` while a file transfer runs. The failure of
+    /// a transfer that the remote host has started is a failure of the script.
+    fn end_of_script(&mut self) -> Option<ScriptAction> {
+        if self.is_transferring && !self.has_ended {
+            return None;
+        }
+        self.is_done = true;
+        Some(match self.unclaimed_failure.take() {
+            Some(why) => {
+                ScriptAction::Exit(self.failure_status, Some(format!("{}: {why}", self.name)))
+            }
+            None => ScriptAction::Exit(0, None),
+        })
     }
 
     /// Returns the exit of the script if the awaited file transfer has failed or has not begun.

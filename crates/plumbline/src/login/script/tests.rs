@@ -216,6 +216,34 @@ fn a_script_waits_for_the_end_of_a_file_transfer() {
 }
 
 #[test]
+fn a_failed_transfer_that_the_remote_host_has_started_fails_the_script_at_its_end() {
+    let mut runner = runner("expect /choice/\non failure exit 6");
+    runner.transfer_began();
+    assert!(!runner.transfer_ended(Some("Transfer failed.".to_owned())));
+    runner.receive(b"choice");
+    let why = Some("the script: Transfer failed.".to_owned());
+    assert_eq!(runner.next_action(at(0)), Some(ScriptAction::Exit(6, why)));
+}
+
+#[test]
+fn a_script_ends_after_the_end_of_a_transfer_that_runs() {
+    let mut runner = runner("expect /choice/");
+    runner.receive(b"choice");
+    runner.transfer_began();
+    assert_eq!(runner.next_action(at(0)), None);
+    assert!(!runner.transfer_ended(None));
+    assert_eq!(runner.next_action(at(1)), Some(ScriptAction::Exit(0, None)));
+}
+
+#[test]
+fn a_failed_expect_reports_the_pattern_as_it_is_written() {
+    let mut runner = runner(r"expect /Your choice: \d '$/ timeout 1");
+    assert_eq!(runner.next_action(at(0)), None);
+    let Some(ScriptAction::Exit(5, Some(why))) = runner.next_action(at(1000)) else { panic!() };
+    assert!(why.contains(r"/Your choice: \d '$/ was not received"), "{why}");
+}
+
+#[test]
 fn a_file_transfer_that_does_not_begin_ends_the_script() {
     let mut runner = runner("timeout 3\nreceive");
     let receive = ModemCommand::Receive(ModemProtocol::Zmodem, None);

@@ -218,6 +218,43 @@ fn without_window_scale_a_large_buffer_does_not_send_an_update_for_every_read() 
     assert_eq!(script.consume(1000), []);
 }
 
+#[test]
+fn the_window_is_a_whole_number_of_the_super_segments_of_the_peer() {
+    let receive_window = ReceiveWindow::Bytes(20_000);
+    let mut script = Script::established(Profile { receive_window, ..PLAIN });
+    let mut sent_windows = Vec::new();
+    for at in 0..4 {
+        // The device of the peer has cut three segments.
+        script.deliver(Flags::ACK, 1 + at * 3000, 1, &pattern(3000));
+        script.tcp.consume(script.id.unwrap(), 3000).unwrap();
+        sent_windows.extend(script.output().last().map(|last| last.header.window));
+    }
+    assert_eq!(sent_windows, [18_000; 4]);
+}
+
+#[test]
+fn a_key_after_a_super_segment_causes_no_window_update() {
+    let receive_window = ReceiveWindow::Bytes(20_000);
+    let mut script = Script::established(Profile { receive_window, ..PLAIN });
+    script.deliver(Flags::ACK, 1, 1, &pattern(7000));
+    script.tcp.consume(script.id.unwrap(), 7000).unwrap();
+    assert_eq!(script.output().last().unwrap().header.window, 14_000);
+    script.deliver(Flags::ACK, 7001, 1, b"k");
+    assert_eq!(script.consume(1), [], "the free 6000 bytes are not a super-segment");
+}
+
+#[test]
+fn the_acknowledgment_of_the_first_data_is_delayed_although_the_window_grows() {
+    let options = Options { window_scale: Some(7), mss: Some(1000), ..Options::default() };
+    let mut script = Script::asked_for_options(Profile::BULK, options);
+    script.peer(Flags::ACK, 1, 1, b"");
+    script.deliver(Flags::ACK, 1, 1, b"request");
+    assert_eq!(script.consume(7), []);
+    let later = script.wait_millis(50);
+    assert_eq!(texts(&later), ["<ACK seq 1 ack 8 len 0>"]);
+    assert_eq!(later[0].header.window, 1024, "2^18 bytes by a shift of 8");
+}
+
 // req RFC9293:SHLD-14
 #[test]
 fn the_right_edge_of_the_window_never_moves_left() {

@@ -1,0 +1,225 @@
+//! The metrics of a gateway: guests, flows, bytes, and what was refused or dropped and why.
+//!
+//! The only label that is not one of a few fixed texts is the guest, which the user names.
+
+use crate::control_socket::NamedGuest;
+use crate::event_loop::EventLoop;
+use gateway::Guest;
+use gateway::policy::Refused;
+use gateway::relay::tcp_flows::Limit;
+use gateway::relay::{echo_flows, tcp_flows, udp_flows};
+use gateway::{dns, segment};
+use open_metrics::{Exposition, MetricKind};
+
+/// The guests with their names, in the order of their numbers.
+type Guests<'a> = Vec<(&'a str, &'a Guest)>;
+/// Value of a label, and the function that returns its count.
+type Count<C> = (&'static str, fn(&C) -> u64);
+
+/// Returns the response to a scrape.
+pub(crate) fn exposition(event_loop: &EventLoop, names: &[NamedGuest]) -> String {
+    let guests = names.iter().enumerate();
+    let guests = guests.filter_map(|(number, named)| {
+        event_loop.guest(number).map(|guest| (named.name.as_str(), guest))
+    });
+    let guests: Guests<'_> = guests.collect();
+    let mut out = Exposition::default();
+    out.head("plumb_gateway_guests", MetricKind::Gauge, "Guests.");
+    out.sample("plumb_gateway_guests", &[], guests.len() as u64);
+    write_flows(&mut out, &guests);
+    write_bytes(&mut out, &guests);
+    write_refusals(&mut out, &guests);
+    write_drops(&mut out, &guests);
+    write_queues(&mut out, &guests);
+    write_dns(&mut out, &guests);
+    out.finish()
+}
+
+fn write_flows(out: &mut Exposition, guests: &Guests<'_>) {
+    out.head("plumb_gateway_flows", MetricKind::Gauge, "Open flows.");
+    for (name, guest) in guests {
+        for (protocol, flows) in [("tcp", guest.tcp().len()), ("udp", guest.udp().len())] {
+            let labels = [("guest", *name), ("protocol", protocol)];
+            out.sample("plumb_gateway_flows", &labels, flows as u64);
+        }
+    }
+    let help = "Open TCP flows by what limits their rate.";
+    out.head("plumb_gateway_flows_by_limit", MetricKind::Gauge, help);
+    for (name, guest) in guests {
+        let mut counts = [("host", 0), ("guest", 0), ("idle", 0)];
+        for (_, status) in guest.tcp_statuses() {
+            let limit = match status.limit {
+                Limit::RemoteHost => "host",
+                Limit::Guest => "guest",
+                Limit::Application | Limit::Opening => "idle",
+            };
+            let found = counts.iter_mut().find(|(name, _)| *name == limit);
+            found.into_iter().for_each(|(_, count)| *count += 1);
+        }
+        for (limit, count) in counts {
+            let labels = [("guest", *name), ("limit", limit)];
+            out.sample("plumb_gateway_flows_by_limit", &labels, count);
+        }
+    }
+    let help = "Flows opened by guests (outgoing), and to forwarded ports (incoming).";
+    out.head("plumb_gateway_flows_opened", MetricKind::Counter, help);
+    for (name, guest) in guests {
+        let tcp = guest.tcp().counters();
+        let udp = guest.udp().counters();
+        for (protocol, direction, flows) in [
+            ("tcp", "outgoing", tcp.outgoing),
+            ("tcp", "incoming", tcp.incoming),
+            ("udp", "outgoing", udp.outgoing),
+            ("udp", "incoming", udp.incoming),
+        ] {
+            let labels = [("guest", *name), ("protocol", protocol), ("direction", direction)];
+            out.sample("plumb_gateway_flows_opened_total", &labels, flows);
+        }
+    }
+}
+
+fn write_bytes(out: &mut Exposition, guests: &Guests<'_>) {
+    let help = "Bytes that guests have sent to hosts, and received from them.";
+    out.head("plumb_gateway_bytes", MetricKind::Counter, help);
+    for (name, guest) in guests {
+        let tcp = guest.tcp().counters();
+        let udp = guest.udp().counters();
+        for (protocol, direction, bytes) in [
+            ("tcp", "sent", tcp.bytes_to_host),
+            ("tcp", "received", tcp.bytes_to_guest),
+            ("udp", "sent", udp.bytes_to_host),
+            ("udp", "received", udp.bytes_to_guest),
+        ] {
+            let labels = [("guest", *name), ("protocol", protocol), ("direction", direction)];
+            out.sample("plumb_gateway_bytes_total", &labels, bytes);
+        }
+    }
+}
+
+fn write_refusals(out: &mut Exposition, guests: &Guests<'_>) {
+    let tcp: [Count<tcp_flows::Counters>; 4] = [
+        ("policy", |counters| counters.denied),
+        ("flow limit", |counters| counters.over_limit),
+        ("rate limit", |counters| counters.over_rate),
+        ("host", |counters| counters.failed),
+    ];
+    let udp: [Count<udp_flows::Counters>; 3] = [
+        ("policy", |counters| counters.denied),
+        ("flow limit", |counters| counters.over_limit),
+        ("rate limit", |counters| counters.over_rate),
+    ];
+    let icmp: [Count<echo_flows::Counters>; 2] =
+        [("policy", |counters| counters.denied), ("limit", |counters| counters.over_limit)];
+    let help = "Flows and datagrams refused to guests, by reason.";
+    out.head("plumb_gateway_refusals", MetricKind::Counter, help);
+    for (name, guest) in guests {
+        write_counts(out, (name, "tcp"), &tcp, &guest.tcp().counters());
+        write_counts(out, (name, "udp"), &udp, &guest.udp().counters());
+        write_counts(out, (name, "icmp"), &icmp, &guest.echo().counters());
+    }
+    let reasons: [Count<Refused>; 9] = [
+        ("rule", |refused| refused.rule),
+        ("loopback", |refused| refused.loopback),
+        ("unspecified", |refused| refused.unspecified),
+        ("link-local", |refused| refused.link_local),
+        ("metadata", |refused| refused.metadata),
+        ("private", |refused| refused.private),
+        ("multicast", |refused| refused.multicast),
+        ("broadcast", |refused| refused.broadcast),
+        ("reserved", |refused| refused.reserved),
+    ];
+    let help = "Destinations that the policy refused, by reason.";
+    out.head("plumb_gateway_refused_destinations", MetricKind::Counter, help);
+    for (name, guest) in guests {
+        for (reason, count) in reasons {
+            let labels = [("guest", *name), ("reason", reason)];
+            let name = "plumb_gateway_refused_destinations_total";
+            out.sample(name, &labels, count(&guest.refused()));
+        }
+    }
+}
+
+fn write_counts<C>(
+    out: &mut Exposition,
+    (guest, protocol): (&str, &str),
+    reasons: &[Count<C>],
+    counters: &C,
+) {
+    for (reason, count) in reasons {
+        let labels = [("guest", guest), ("protocol", protocol), ("reason", *reason)];
+        out.sample("plumb_gateway_refusals_total", &labels, count(counters));
+    }
+}
+
+fn write_drops(out: &mut Exposition, guests: &Guests<'_>) {
+    let of_segment: [Count<segment::Counters>; 12] = [
+        ("malformed frame", |counters| counters.malformed_frames),
+        ("VLAN", |counters| counters.vlan_frames),
+        ("LLC", |counters| counters.llc_frames),
+        ("unknown type", |counters| counters.unknown_types),
+        ("spoofed frame", |counters| counters.spoofed_frames),
+        ("misdirected frame", |counters| counters.misdirected_frames),
+        ("malformed datagram", |counters| counters.malformed_datagrams),
+        ("spoofed IPv4 source", |counters| counters.spoofed_ipv4),
+        ("spoofed IPv6 source", |counters| counters.spoofed_ipv6),
+        ("spoofed ARP", |counters| counters.spoofed_arp),
+        ("group destination", |counters| counters.group_datagrams),
+        ("answer queue full", |counters| counters.answers_dropped),
+    ];
+    let help = "Packets dropped, by reason.";
+    out.head("plumb_gateway_dropped_packets", MetricKind::Counter, help);
+    let metric = "plumb_gateway_dropped_packets_total";
+    for (name, guest) in guests {
+        let udp = guest.udp().counters();
+        let drops = [("UDP queue full", udp.queue_full), ("unsolicited", udp.filtered)];
+        for (reason, count) in drops {
+            out.sample(metric, &[("guest", name), ("reason", reason)], count);
+        }
+        if let Some(counters) = guest.output_counters() {
+            let drops = [
+                ("delay", counters.dropped_for_delay),
+                ("output full", counters.dropped_when_full),
+            ];
+            for (reason, count) in drops {
+                out.sample(metric, &[("guest", name), ("reason", reason)], count);
+            }
+        }
+        let Some(counters) = guest.segment().map(segment::Segment::counters) else { continue };
+        for (reason, count) in of_segment {
+            out.sample(metric, &[("guest", name), ("reason", reason)], count(&counters));
+        }
+    }
+}
+
+/// Writes the waits of packets for slow outputs.
+fn write_queues(out: &mut Exposition, guests: &Guests<'_>) {
+    let metric = "plumb_gateway_queue_delay_seconds";
+    out.head(metric, MetricKind::Gauge, "Wait of packets for a slow output, by quantile.");
+    for (name, guest) in guests {
+        let Some(counters) = guest.output_counters() else { continue };
+        for (quantile, percent) in [("0.5", 50), ("0.99", 99)] {
+            let Some(ns) = counters.sojourn_ns.percentile(percent) else { continue };
+            out.sample_ns(metric, &[("guest", name), ("quantile", quantile)], ns);
+        }
+    }
+}
+
+fn write_dns(out: &mut Exposition, guests: &Guests<'_>) {
+    let outcomes: [Count<dns::Counters>; 7] = [
+        ("answered", |counters| counters.answered),
+        ("unanswered", |counters| counters.unanswered),
+        ("refused", |counters| counters.refused_queries),
+        ("malformed", |counters| counters.malformed_queries + counters.ignored_queries),
+        ("unsupported", |counters| counters.unsupported_queries),
+        ("repeated", |counters| counters.repeated_queries),
+        ("reply dropped", |counters| counters.replies_dropped),
+    ];
+    let help = "DNS queries forwarded, by outcome.";
+    out.head("plumb_gateway_dns_queries", MetricKind::Counter, help);
+    for (name, guest) in guests {
+        for (outcome, count) in outcomes {
+            let labels = [("guest", *name), ("outcome", outcome)];
+            out.sample("plumb_gateway_dns_queries_total", &labels, count(&guest.dns().counters()));
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Guests of one event loop: a guest that fails does not disturb the others, and rates are shared.
+#![expect(clippy::unwrap_used, reason = "a test may fail")]
+
+mod event_loop_harness;
+
+use event_loop_harness::{Gateway, Guest, TIMEOUT, add, network, test_data};
+use gateway_host::guest_network::GuestNetwork;
+use gateway_host::guest_target::LineProtocol;
+use gateway_host::{EventLoop, GuestDevice, Line};
+use os::namespace::enter_new_network;
+use os::pty::Pty;
+use os::serial::Serial;
+use os::tty::WindowSize;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::thread;
+use test_support::in_configured_network;
+
+const HOST: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
+const PERMITTED: &[&str] = &["10.99.0.0/16"];
+
+fn in_host_network(test: impl FnOnce() + Send) {
+    let address: &[&[&str]] = &[&["addr", "add", "10.99.0.1/32", "dev", "lo"]];
+    in_configured_network(enter_new_network, address, test);
+}
+
+fn listen() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind((HOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+fn accept(listener: &TcpListener) -> TcpStream {
+    let (stream, _) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    stream
+}
+
+/// Downloads `len` bytes by a new connection of the guest, and compares them.
+fn download(guest: &Guest, len: usize) {
+    let (listener, address) = listen();
+    let mut client = guest.connect(address).unwrap();
+    let mut server = accept(&listener);
+    let data = test_data(len, 1);
+    let sent = data.clone();
+    let sender = thread::spawn(move || server.write_all(&sent).unwrap());
+    let mut received = Vec::new();
+    client.read_to_end(&mut received).unwrap();
+    sender.join().unwrap();
+    assert!(received == data, "{} of {} bytes", received.len(), data.len());
+}
+
+#[test]
+fn a_guest_at_a_line_that_hangs_up_ends_and_the_others_go_on() {
+    in_host_network(|| {
+        let guest = Guest::new();
+        let pty = Pty::open(WindowSize { rows: 24, columns: 80 }).unwrap();
+        let serial = Serial::open(pty.path(), 19_200).unwrap();
+        let line = network(7, PERMITTED);
+        let v4 = line.v4.unwrap();
+        let link = LineProtocol::Slip.link(296, v4.gateway, v4.guest);
+        let mut gateway = Gateway::new(None);
+        let number = gateway.add_by(move |event_loop| {
+            let device = GuestDevice::Line(Line::new(serial));
+            event_loop.add_guest(line.for_line(link), device).unwrap()
+        });
+        gateway.add(&guest, &network(0, PERMITTED));
+        let running = gateway.start();
+        download(&guest, 100_000);
+        drop(pty);
+        let (lost, _) = running.lost.recv_timeout(TIMEOUT).unwrap();
+        assert_eq!(lost, number);
+        download(&guest, 100_000);
+        assert!(running.lost.try_recv().is_err());
+    });
+}
+
+#[test]
+fn the_connections_of_a_guest_that_is_removed_are_reset() {
+    in_host_network(|| {
+        let guest = Guest::new();
+        let mut event_loop = EventLoop::new().unwrap();
+        let permitted = network(0, PERMITTED);
+        let number = add(&mut event_loop, &guest.namespace, &permitted, Vec::new());
+        let (listener, address) = listen();
+        let connecting = thread::spawn(move || (guest.connect(address).unwrap(), guest));
+        let mut server = loop {
+            event_loop.turn(None).unwrap();
+            if connecting.is_finished() {
+                break accept(&listener);
+            }
+        };
+        let (mut client, _guest) = connecting.join().unwrap();
+        client.write_all(b"the first half").unwrap();
+        event_loop.turn(None).unwrap();
+        event_loop.remove_guest(number);
+        assert!(!event_loop.has_guests());
+        let ended = server.read_to_end(&mut Vec::new()).unwrap_err();
+        assert_eq!(ended.kind(), ErrorKind::ConnectionReset);
+    });
+}
+
+#[test]
+fn limited_guests_receive_all_data() {
+    in_host_network(|| {
+        for total in [None, Some("40mbit")] {
+            let guests = [Guest::new(), Guest::new()];
+            let mut gateway = Gateway::new(total);
+            for (number, guest) in (0..).zip(&guests) {
+                let limited = GuestNetwork {
+                    rate_bps: (number == 0).then_some(30_000_000),
+                    ..network(number, PERMITTED)
+                };
+                gateway.add(guest, &limited);
+            }
+            let _running = gateway.start();
+            thread::scope(|scope| {
+                for guest in &guests {
+                    scope.spawn(move || download(guest, 500_000));
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_client_of_two_forwards_to_one_port_is_answered_by_each() {
+    in_host_network(|| {
+        let guest = Guest::new();
+        let mut gateway = Gateway::new(None);
+        let number = gateway.add(&guest, &network(0, PERMITTED));
+        gateway.forward(number, "10.99.0.1:5001:7/udp");
+        gateway.forward(number, "10.99.0.1:5002:7/udp");
+        let _running = gateway.start();
+        let server = guest.run(|| UdpSocket::bind("10.0.2.100:7").unwrap());
+        server.set_read_timeout(Some(TIMEOUT)).unwrap();
+        let echo = thread::spawn(move || {
+            for _ in 0..4 {
+                let mut buffer = [0; 100];
+                let (len, from) = server.recv_from(&mut buffer).unwrap();
+                server.send_to(&buffer[..len], from).unwrap();
+            }
+        });
+        let client = UdpSocket::bind((HOST, 0)).unwrap();
+        client.set_read_timeout(Some(TIMEOUT)).unwrap();
+        for (port, text) in [(5001, "a"), (5002, "b"), (5001, "c"), (5002, "d")] {
+            client.send_to(text.as_bytes(), (HOST, port)).unwrap();
+            let mut buffer = [0; 100];
+            let (len, from) = client.recv_from(&mut buffer).unwrap();
+            assert_eq!((&buffer[..len], from.port()), (text.as_bytes(), port));
+        }
+        echo.join().unwrap();
+    });
+}
+
+#[test]
+fn dns_over_tcp_reaches_the_resolver() {
+    in_host_network(|| {
+        let guest = Guest::new();
+        let mut gateway = Gateway::new(None);
+        let (listener, resolver) = listen();
+        // Nothing listens at the first resolver.
+        let closed = TcpListener::bind((HOST, 0)).unwrap().local_addr().unwrap();
+        gateway.add_with_resolvers(&guest, &network(0, &[]), vec![closed, resolver]);
+        let _running = gateway.start();
+        let mut client = guest.connect("10.0.2.3:53".parse().unwrap()).unwrap();
+        let mut server = accept(&listener);
+        client.write_all(b"query").unwrap();
+        let mut query = [0; 5];
+        server.read_exact(&mut query).unwrap();
+        server.write_all(b"response").unwrap();
+        let mut response = [0; 8];
+        client.read_exact(&mut response).unwrap();
+        assert_eq!((&query, &response), (b"query", b"response"));
+    });
+}
