@@ -18,7 +18,7 @@ use os::pty::Pty;
 use os::readiness::{self, PollFd, PollFlags};
 use os::tty::WindowSize;
 use records::statistics::percentile;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -64,8 +64,13 @@ pub(super) fn measure(duration: Duration) -> Result<SerialLines> {
             format!("serial:{}?baud={BAUD}&link=slip&mtu={MTU}", line.path().display())
         }),
     );
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let gateway = Program::start(&mut command).context("cannot start plumb")?;
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut gateway = Program::start(&mut command).context("cannot start plumb")?;
+    // The gateway names each host when its line is in raw mode. Earlier bytes would be discarded.
+    let messages = gateway.child().stderr.take().context("no standard error")?;
+    let named =
+        BufReader::new(messages).lines().take(LINES.into()).collect::<Result<Vec<_>, _>>()?;
+    ensure!(named.len() == usize::from(LINES), "plumb has ended: {named:?}");
     let echo = UdpSocket::bind("127.0.0.1:0")?;
     echo.set_read_timeout(Some(Duration::from_millis(50)))?;
     let sink = TcpListener::bind("127.0.0.1:0")?;
