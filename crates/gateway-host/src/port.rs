@@ -284,10 +284,14 @@ impl Port {
             self.execute(event, poll, buffer, cx);
         }
         let written = self.write(poll, cx);
+        self.drain_capture();
+        written
+    }
+
+    fn drain_capture(&mut self) {
         if let Some(capture) = &mut self.capture {
             capture.drain(&mut self.guest);
         }
-        written
     }
 
     /// Writes the output of the guest that its own rate permits.
@@ -311,6 +315,7 @@ impl Port {
             return Ok(None);
         }
         let (sent, is_full) = self.device.write_one(&mut self.guest, cx)?;
+        self.drain_capture();
         self.wait_if_full(is_full, poll)?;
         if let (Some(len), Some(limit)) = (sent, &mut self.limit) {
             limit.use_up(len, cx.now);

@@ -266,6 +266,9 @@ impl Guest {
             self.unsent = Some(packet);
             return None;
         }
+        if let Some(capture) = &mut self.capture {
+            capture.record(Direction::ToGuest, [packet.data(), &[], &[]], cx.now);
+        }
         let len = packet.len();
         cx.meter.count(Counter::LinkPacketsOut);
         self.station.take_back(packet);

@@ -122,13 +122,19 @@ fn tcpdump_reads_a_file_of_captured_packets() {
         return;
     }
     on_host(|| {
-        let guest = Guest::new();
-        let directory = Directory::new("capture-tcpdump");
-        let control = directory.path("control");
-        let _gateway = gateway(&guest, &["--control", &control]);
-        let file = directory.path("guest.pcapng");
-        let port = capture_one_connection(&file, &control, &guest);
-        let text = crate::tcpdump(&file, &port);
-        assert!(text.contains("10.0.2.100.") && text.contains("Flags [S.]"), "{text}");
+        // A limited output takes its packets one by one, and a shared one in rounds of the guests.
+        for rate in [&[][..], &["--rate", "100mbit"], &["--rate-total", "100mbit"]] {
+            let guest = Guest::new();
+            let directory = Directory::new("capture-tcpdump");
+            let control = directory.path("control");
+            let _gateway = gateway(&guest, &[&["--control", &control], rate].concat());
+            let file = directory.path("guest.pcapng");
+            let port = capture_one_connection(&file, &control, &guest);
+            let text = crate::tcpdump(&file, &port);
+            assert!(
+                text.contains("10.0.2.100.") && text.contains("Flags [S.]"),
+                "{rate:?}: {text}"
+            );
+        }
     });
 }
