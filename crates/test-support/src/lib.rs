@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod network;
+mod network_thread;
 pub mod peers;
 mod poll;
 mod program_log;
@@ -26,6 +27,7 @@ mod root;
 mod tls_fixture;
 
 pub use network::{in_configured_network, in_new_network, ip};
+pub use network_thread::NetworkThread;
 pub use poll::poll_until_timeout;
 pub use program_log::ProgramLog;
 pub use report::not_configured;

@@ -17,9 +17,10 @@ use os::tun_in_namespace::{self, TunSetup};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
+use test_support::NetworkThread;
 
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 const MTU: u16 = 1500;
@@ -27,27 +28,18 @@ const MTU: u16 = 1500;
 /// A guest: a thread in a network namespace of its own, which runs what it is given.
 pub(crate) struct Guest {
     pub(crate) namespace: String,
-    work: Sender<Box<dyn FnOnce() + Send>>,
+    thread: NetworkThread,
 }
 
 impl Guest {
     pub(crate) fn new() -> Self {
-        let (work, queue) = channel::<Box<dyn FnOnce() + Send>>();
-        let (ready, is_ready) = channel();
-        thread::spawn(move || {
-            enter_new_network().unwrap();
-            let thread = rustix::thread::gettid().as_raw_nonzero();
-            ready.send(format!("/proc/{}/task/{thread}/ns/net", std::process::id())).unwrap();
-            queue.into_iter().for_each(|work| work());
-        });
-        Self { namespace: is_ready.recv().unwrap(), work }
+        let thread = NetworkThread::start(enter_new_network);
+        Self { namespace: thread.namespace().to_owned(), thread }
     }
 
     /// Runs `work` in the namespace of the guest, and returns its result.
     pub(crate) fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
-        let (result, receiver) = channel();
-        self.work.send(Box::new(move || result.send(work()).unwrap())).unwrap();
-        receiver.recv_timeout(TIMEOUT).unwrap()
+        self.thread.run(TIMEOUT, work)
     }
 
     pub(crate) fn connect(&self, to: SocketAddr) -> std::io::Result<TcpStream> {

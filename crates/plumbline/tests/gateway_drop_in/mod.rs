@@ -6,10 +6,9 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
-use test_support::{in_configured_network, poll_until_timeout};
+use test_support::{NetworkThread, in_configured_network, poll_until_timeout};
 
 pub(crate) const HOST: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
 pub(crate) const OTHER: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 1);
@@ -38,27 +37,18 @@ pub(crate) fn on_host(test: impl FnOnce() + Send) {
 /// A guest: a thread in a network namespace of its own, which runs what it is given.
 pub(crate) struct Guest {
     pub(crate) namespace: String,
-    work: Sender<Box<dyn FnOnce() + Send>>,
+    thread: NetworkThread,
 }
 
 impl Guest {
     pub(crate) fn new() -> Self {
-        let (work, queue) = channel::<Box<dyn FnOnce() + Send>>();
-        let (ready, is_ready) = channel();
-        thread::spawn(move || {
-            enter_new_network().unwrap();
-            let thread = rustix::thread::gettid().as_raw_nonzero();
-            ready.send(format!("/proc/{}/task/{thread}/ns/net", std::process::id())).unwrap();
-            queue.into_iter().for_each(|work| work());
-        });
-        Self { namespace: is_ready.recv().unwrap(), work }
+        let thread = NetworkThread::start(enter_new_network);
+        Self { namespace: thread.namespace().to_owned(), thread }
     }
 
     /// Runs `work` in the namespace of the guest, and returns its result.
     pub(crate) fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
-        let (result, receiver) = channel();
-        self.work.send(Box::new(move || result.send(work()).unwrap())).unwrap();
-        receiver.recv_timeout(TIMEOUT).unwrap()
+        self.thread.run(TIMEOUT, work)
     }
 
     pub(crate) fn connect(&self, to: SocketAddr) -> std::io::Result<TcpStream> {
