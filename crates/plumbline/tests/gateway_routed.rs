@@ -456,7 +456,7 @@ fn each_refusal_is_one_sentence_with_its_exit_code() {
         let own = serial.argument("address=192.0.2.1");
         let bare = serial.argument("mtu=296");
         let router6 = ["--router-address", "2001:db8::9"];
-        let cases: [(&[&str], i32, &str); 10] = [
+        let cases: [(&[&str], i32, &str); 12] = [
             (&[&line, &same], 2, "another guest"),
             (&[&prefix, &inner, router6[0], router6[1]], 2, "another guest"),
             (&[&line, "--router-address", FIRST], 2, "of the router"),
@@ -467,6 +467,8 @@ fn each_refusal_is_one_sentence_with_its_exit_code() {
             (&[&own], 4, "an address of this host"),
             (&[&line, "--proxy-arp", "eth7"], 4, "there is no interface eth7"),
             (&["serial:/nonexistent?address=192.0.2.10"], 4, "/nonexistent"),
+            (&[&line, "--metrics", "9559"], 2, "cannot be used with"),
+            (&[&line, "--rate", "1mbit"], 2, "cannot be used with"),
         ];
         let refuse = |arguments: &[&str], expected: i32, text: &str| {
             let Output { stderr, status, .. } = command(arguments).output().unwrap();

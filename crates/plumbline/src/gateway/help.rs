@@ -63,8 +63,8 @@ pub(crate) const PAGE: ManualPage = ManualPage {
         ManualNote::Text(
             "Metrics",
             "With --metrics, the endpoint has the guests, their flows by protocol and by what limits \
-             them, bytes, refusals by reason, refused destinations, dropped packets by reason, and DNS \
-             queries by outcome.",
+             them, bytes, refusals by reason, refused destinations, dropped packets by reason, the delay \
+             of slow outputs, and DNS queries by outcome.",
         ),
     ],
     exit_status: &[

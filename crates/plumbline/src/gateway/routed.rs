@@ -15,7 +15,8 @@ pub(crate) struct RoutedArguments {
     /// Route hosts at serial lines without translation, each with the address of its address=;
     /// requires root
     #[arg(long, help_heading = heading::ROUTING, conflicts_with_all = [
-        "publish", "no_configure", "no_ipv6", "control", "allow", "deny", "host_loopback",
+        "publish", "no_configure", "no_ipv6", "control", "allow", "deny", "host_loopback", "rate",
+        "rate_total", "metrics",
     ])]
     routed: bool,
     /// Answer ARP and Neighbor Discovery for the guests' addresses at this interface
