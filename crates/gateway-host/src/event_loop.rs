@@ -374,7 +374,7 @@ impl EventLoop {
             let Some(rate) = &mut self.shared_rate else { return };
             match sent {
                 Ok(Some(len)) => rate.has_sent(number, len, now),
-                Ok(None) => rate.is_empty(number),
+                Ok(None) => rate.withdraw(number),
                 Err(error) => self.lose(number, error),
             }
             self.plan(number);

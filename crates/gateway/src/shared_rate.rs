@@ -119,7 +119,7 @@ impl SharedRate {
     }
 
     /// Returns the guest that may send a packet at `now`. Report the outcome by [`Self::has_sent`]
-    /// or [`Self::is_empty`].
+    /// or [`Self::withdraw`].
     #[must_use]
     pub fn next(&self, now: Instant) -> Option<usize> {
         let next = self.waiting.first().filter(|_| self.limit.allows(now));
@@ -135,8 +135,8 @@ impl SharedRate {
         self.add(guest);
     }
 
-    /// Processes that the guest of [`Self::next`] cannot send now.
-    pub fn is_empty(&mut self, guest: usize) {
+    /// Removes the guest of [`Self::next`] from those that wait, because it cannot send now.
+    pub fn withdraw(&mut self, guest: usize) {
         self.leave(guest);
     }
 
@@ -179,12 +179,12 @@ mod tests {
         assert_eq!(order, [0, 1, 0, 1]);
         assert_eq!(rate.next(at(2999)), None);
         // Guest 0 has nothing for a moment, and guest 2 was idle.
-        rate.is_empty(0);
+        rate.withdraw(0);
         rate.add(0);
         rate.add(2);
         assert_eq!(rate.next(at(4000)), Some(2));
         rate.has_sent(2, 100, at(4000));
-        rate.is_empty(2);
+        rate.withdraw(2);
         // Guest 1 has the same tag as guest 0, and got it before.
         assert_eq!(rate.next(at(4100)), Some(1));
     }

@@ -104,6 +104,7 @@ pub mod service_manager;
 pub mod signal_descriptor;
 #[cfg(target_os = "linux")]
 pub mod socket;
+pub mod socket_table;
 pub mod state_directory;
 #[cfg(test)]
 #[cfg(target_os = "linux")]

@@ -7,6 +7,7 @@
 //! descriptor, and only the capability to bind ports below 1024.
 
 use crate::privileges::{drop_in_child, restrict_system_calls};
+use crate::socket_table::SocketTable;
 use crate::target_namespace::TargetNamespaces;
 use crate::tcp_socket::{self, ListenOptions};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
@@ -27,36 +28,6 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 #[derive(Debug)]
 pub struct NamespaceSockets {
     child: OwnedFd,
-}
-
-/// A table of sockets in /proc (proc_net(5)).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SocketTable {
-    /// `/proc/net/tcp`
-    Tcp4,
-    /// `/proc/net/tcp6`
-    Tcp6,
-    /// `/proc/net/udp`
-    Udp4,
-    /// `/proc/net/udp6`
-    Udp6,
-}
-
-impl SocketTable {
-    /// Opens the table of the calling thread's network namespace. Each read from its start returns
-    /// the current content.
-    ///
-    /// # Errors
-    ///
-    /// Returns `NotFound` if the kernel lacks this version of IP.
-    pub fn open(self) -> io::Result<File> {
-        File::open(match self {
-            Self::Tcp4 => "/proc/thread-self/net/tcp",
-            Self::Tcp6 => "/proc/thread-self/net/tcp6",
-            Self::Udp4 => "/proc/thread-self/net/udp",
-            Self::Udp6 => "/proc/thread-self/net/udp6",
-        })
-    }
 }
 
 impl NamespaceSockets {
@@ -254,22 +225,6 @@ fn receive(socket: &OwnedFd) -> io::Result<OwnedFd> {
     }
 }
 
-/// Returns the ports at which a socket of a TCP table listens, or to which one of a UDP table is
-/// bound without a remote end.
-#[must_use]
-pub fn listening_ports(table: &str, is_tcp: bool) -> Vec<u16> {
-    // TCP_LISTEN, and TCP_CLOSE, which stands for a socket that is not connected.
-    let state = if is_tcp { "0A" } else { "07" };
-    let port = |line: &str| {
-        let mut words = line.split_ascii_whitespace();
-        let local = words.nth(1)?;
-        let has_state = words.nth(1)? == state;
-        let (_, port) = local.rsplit_once(':')?;
-        u16::from_str_radix(port, 16).ok().filter(|_| has_state)
-    };
-    table.lines().skip(1).filter_map(port).collect()
-}
-
 /// Returns the loopback address of a version of IP with `port`.
 #[must_use]
 pub fn loopback(is_ipv4: bool, port: u16) -> SocketAddr {
@@ -297,7 +252,10 @@ mod tests {
         assert_eq!(again.kind(), io::ErrorKind::AddrInUse);
         let mut table = String::new();
         sockets.table(SocketTable::Tcp4).unwrap().read_to_string(&mut table).unwrap();
-        assert_eq!(listening_ports(&table, true), [80]);
+        assert_eq!(
+            SocketTable::Tcp4.listening(&table).map(|socket| socket.port).collect::<Vec<_>>(),
+            [80]
+        );
         assert!(sockets.tcp_socket(false).is_ok());
         // The child ends with the other end of its socket.
         let NamespaceSockets { child } = sockets;
@@ -320,17 +278,5 @@ mod tests {
         }
         assert_eq!(Request::decode(&[9; REQUEST_LEN]), None);
         assert_eq!(Request::decode(&[2]), None);
-    }
-
-    #[test]
-    fn only_listening_sockets_have_their_ports_listed() {
-        let table = "  sl  local_address rem_address   st tx_queue rx_queue\n\
-                     0: 0100007F:1F90 00000000:0000 0A 00000000:00000000\n\
-                     1: 0100007F:1F91 0100007F:0016 01 00000000:00000000\n\
-                     2: 00000000000000000000000000000000:0035 \
-                     00000000000000000000000000000000:0000 07 00000000:00000000\n\
-                     broken\n";
-        assert_eq!(listening_ports(table, true), [8080]);
-        assert_eq!(listening_ports(table, false), [53]);
     }
 }

@@ -1,7 +1,8 @@
 //! The mode `auto` of port specifications: ports at which a program listens on one side are
 //! forwarded from the other side.
 
-use os::namespace_sockets::{NamespaceSockets, SocketTable, listening_ports};
+use os::namespace_sockets::NamespaceSockets;
+use os::socket_table::SocketTable;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -13,8 +14,7 @@ const TABLE_MAX_BYTES: u64 = 1 << 21;
 /// The tables of one protocol and one network namespace.
 #[derive(Debug)]
 pub(super) struct PortScan {
-    tables: Vec<File>,
-    is_tcp: bool,
+    tables: Vec<(SocketTable, File)>,
 }
 
 impl PortScan {
@@ -35,19 +35,20 @@ impl PortScan {
             [SocketTable::Udp4, SocketTable::Udp6]
         };
         // A kernel without IPv6 has only one of them.
-        Self { tables: tables.into_iter().filter_map(|table| open(table).ok()).collect(), is_tcp }
+        let opened = tables.into_iter().filter_map(|table| Some((table, open(table).ok()?)));
+        Self { tables: opened.collect() }
     }
 
     /// Returns the ports at which programs listen now.
     pub(super) fn ports(&mut self) -> BTreeSet<u16> {
         let mut ports = BTreeSet::new();
-        for table in &mut self.tables {
+        for (table, file) in &mut self.tables {
             let mut text = String::new();
-            let read = table.seek(SeekFrom::Start(0));
+            let read = file.seek(SeekFrom::Start(0));
             let read =
-                read.and_then(|_| table.by_ref().take(TABLE_MAX_BYTES).read_to_string(&mut text));
+                read.and_then(|_| file.by_ref().take(TABLE_MAX_BYTES).read_to_string(&mut text));
             if read.is_ok() {
-                ports.extend(listening_ports(&text, self.is_tcp));
+                ports.extend(table.listening(&text).map(|socket| socket.port));
             }
         }
         ports

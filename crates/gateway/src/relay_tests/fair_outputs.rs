@@ -117,7 +117,7 @@ impl Guests {
                         self.sent_at.push(self.now);
                     }
                 }
-                None => self.rate.is_empty(number),
+                None => self.rate.withdraw(number),
             }
         }
     }
