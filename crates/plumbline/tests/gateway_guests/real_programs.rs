@@ -186,11 +186,13 @@ fn iperf3_sends_and_receives_by_tcp_and_udp() {
         assert!(received["bytes"].as_u64().unwrap() >= LEN, "{received}");
         let parallel = iperf3(&guest, &["-n", &bytes, "-P", "8"], "sum_sent");
         assert!(parallel["bytes"].as_u64().unwrap() >= LEN, "{parallel}");
-        // No more datagrams than the buffer of a socket contains, so that none is lost.
+        // No more datagrams than the buffer of a socket contains, so that none is lost. The
+        // server may send more than it is asked for: it learns late that the test has ended.
         for direction in [&[][..], &["-R"]] {
             let arguments = [&["-u", "-k", "60", "-l", "1000", "-b", "8M"], direction].concat();
             let udp = iperf3(&guest, &arguments, "sum");
-            assert_eq!((&udp["packets"], &udp["lost_packets"]), (&60.into(), &0.into()), "{udp}");
+            assert!(udp["packets"].as_u64().unwrap() >= 60, "{udp}");
+            assert_eq!(udp["lost_packets"], 0, "{udp}");
         }
     });
 }
