@@ -31,6 +31,23 @@ fn an_existing_file_has_the_same_exit_code_alone_and_among_several() {
 }
 
 #[test]
+fn files_are_downloaded_although_another_url_denotes_none() {
+    let directory = with_files("familiar-missing");
+    let (_server, url) = directory.serve("");
+    let urls = ["a", "missing", "d", "none*", "b"].map(|name| format!("{url}/{name}"));
+    let arguments = ["get"].into_iter().chain(urls.iter().map(String::as_str));
+    let (code, _, messages) = directory.run(&arguments.collect::<Vec<_>>());
+    let lines: Vec<_> = messages.lines().collect();
+    assert_eq!(lines[0], format!("plumb: {url}/missing does not exist"));
+    assert!(lines[1].starts_with(&format!("plumb: {url}/d is a directory")), "{messages}");
+    assert_eq!(lines[2], format!("plumb: nothing on the server matches {url}/none*"));
+    assert_eq!((code, &lines[3..]), (Some(1), &["plumb: 3 of 5 files failed"][..]), "{messages}");
+    assert_eq!((directory.read("a"), directory.read("b")), (b"a".into(), b"b".into()));
+    let (code, _, messages) = directory.run(&["get", "-f", &urls[1], &urls[0]]);
+    assert_eq!((code, messages.lines().count()), (Some(1), 2), "{messages}");
+}
+
+#[test]
 fn a_directory_without_r_has_the_same_exit_code_for_get_put_rm_and_cat() {
     let directory = with_files("familiar-directory");
     let (_server, url) = directory.serve("");

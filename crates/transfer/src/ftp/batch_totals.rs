@@ -55,15 +55,20 @@ impl BatchTotals {
             Ok(FileOutcome::Kept) => self.kept += 1,
             Err(error) if error.ends_all() => return Err(error),
             Err(error) => {
-                self.failed += 1;
                 self.existing += u64::from(matches!(error, FtpError::Exists(_)));
                 let is_repeated = self.existing > 1 && matches!(error, FtpError::Exists(_));
                 let message = (!is_single && !is_repeated).then(|| error.sentence());
-                self.first_error.get_or_insert(error);
+                self.add_failure(error);
                 return Ok(message);
             }
         }
         Ok(None)
+    }
+
+    /// Adds a file that was not transferred because of `error`, whose message was printed.
+    pub fn add_failure(&mut self, error: FtpError) {
+        self.failed += 1;
+        self.first_error.get_or_insert(error);
     }
 
     /// Returns the error of the batch, if a transfer has failed.

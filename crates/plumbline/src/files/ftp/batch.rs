@@ -35,6 +35,20 @@ pub(super) enum BatchItem {
     Put(transfer::ftp::Upload),
 }
 
+/// Transfers that the arguments of a command denote.
+#[derive(Debug, Default)]
+pub(super) struct Selection {
+    items: Vec<BatchItem>,
+    /// Errors of URLs that denote no file; their messages were printed.
+    failures: Vec<FtpError>,
+}
+
+impl From<Vec<BatchItem>> for Selection {
+    fn from(items: Vec<BatchItem>) -> Self {
+        Self { items, failures: Vec::new() }
+    }
+}
+
 /// Options of a batch, and the format of its output.
 #[derive(Clone, Debug)]
 pub(super) struct BatchOptions {
@@ -102,15 +116,15 @@ pub(in crate::files) fn get_files(
             || transfer.recursive
             || urls.iter().any(|url| is_pattern(&url.name) || url.last_component().is_empty());
         let is_stdout = to == Some(Path::new("-"));
-        let items = match (is_many && !is_stdout, urls) {
-            (false, [url]) => vec![BatchItem::Get(Download {
+        let selection = match (is_many && !is_stdout, urls) {
+            (false, [url]) => Selection::from(vec![BatchItem::Get(Download {
                 path: url.name.clone(),
                 size: None,
                 modified: None,
                 has_rough_time: false,
                 is_part_name_taken: false,
                 destination: destination_of(url, to)?,
-            })],
+            })]),
             _ if is_stdout => {
                 return Err(FtpError::InvalidRequest(
                     "only one file can be written to '-'".to_owned(),
@@ -119,7 +133,7 @@ pub(in crate::files) fn get_files(
             _ => resolve_urls(&mut client, urls, to, transfer).await?,
         };
         let batch_options = BatchOptions::of(options, transfer, common, first, is_stdout);
-        run_batch(&connector, client, items, &batch_options, "downloaded").await
+        run_batch(&connector, client, selection, &batch_options, "downloaded").await
     })
 }
 
@@ -175,7 +189,7 @@ pub(in crate::files) fn put_files(arguments: &Put, files: &[PathBuf], url: &Url)
             print_message(&format!("skipped {links}: see --links"));
         }
         let batch_options = BatchOptions::of(options, transfer, common, url, false);
-        run_batch(&connector, client, items, &batch_options, "uploaded").await
+        run_batch(&connector, client, items.into(), &batch_options, "uploaded").await
     })
 }
 
@@ -210,13 +224,14 @@ fn destination_of(url: &Url, to: Option<&Path>) -> Result<Destination, FtpError>
     })
 }
 
-/// Finds the files that patterns and directories denote, and creates the local directories.
+/// Finds the files that patterns and directories denote, and creates the local directories. If one
+/// of several URLs denotes no file, the others are transferred nevertheless.
 async fn resolve_urls(
     client: &mut FtpClient,
     urls: &[Url],
     to: Option<&Path>,
     arguments: &TransferArguments,
-) -> Result<Vec<BatchItem>, FtpError> {
+) -> Result<Selection, FtpError> {
     let is_recursive = arguments.recursive;
     let directory = to.unwrap_or(Path::new("."));
     if is_recursive || arguments.create_dirs {
@@ -232,39 +247,54 @@ async fn resolve_urls(
     let root_dir = RootDir::open(directory)
         .with_context(|| format!("cannot read the directory {}", directory.display()))?;
     let root_dir = Arc::new(root_dir);
-    let mut items = Vec::new();
+    let mut selection = Selection::default();
     for url in urls {
-        let matches = if is_pattern(&url.name) {
-            client.expand(&url.name).await?
-        } else {
-            let entry = client.find_entry(&url.name).await?;
-            let Some(entry) = entry else {
-                return Err(FtpError::NotFound(format!("{url} does not exist")));
-            };
-            if entry.kind.is_directory() && !is_recursive {
-                return Err(FtpError::IsDirectory(format!(
-                    "{url} is a directory: list it with plumb ls, or use -r to download it"
-                )));
+        let matches = match find_matches(client, url, is_recursive).await {
+            Err(error @ (FtpError::NotFound(_) | FtpError::IsDirectory(_))) if urls.len() > 1 => {
+                print_message(&error.sentence());
+                selection.failures.push(error);
+                continue;
             }
-            let relative_path = url.last_component().to_vec();
-            vec![RemoteEntry { path: url.name.clone(), relative_path, entry }]
+            result => result?,
         };
-        if matches.is_empty() {
-            let sentence = format!("nothing on the server matches {url}");
-            return Err(FtpError::NotFound(match unparsed_text(&client.unparsed) {
-                Some(unparsed) => format!("{sentence}; {unparsed}"),
-                None => sentence,
-            }));
-        }
         for entry_found in client.retain_valid_local_names(matches) {
             if entry_found.entry.kind != Kind::Directory {
-                items.push(fetch(entry_found, client.has_rough_times, &root_dir));
+                selection.items.push(fetch(entry_found, client.has_rough_times, &root_dir));
             } else if is_recursive {
-                add_tree(client, &entry_found, &root_dir, &mut items).await?;
+                add_tree(client, &entry_found, &root_dir, &mut selection.items).await?;
             }
         }
     }
-    Ok(items)
+    Ok(selection)
+}
+
+/// Returns the entries of the server that `url` denotes, at least one.
+async fn find_matches(
+    client: &mut FtpClient,
+    url: &Url,
+    is_recursive: bool,
+) -> Result<Vec<RemoteEntry>, FtpError> {
+    if !is_pattern(&url.name) {
+        let Some(entry) = client.find_entry(&url.name).await? else {
+            return Err(FtpError::NotFound(format!("{url} does not exist")));
+        };
+        if entry.kind.is_directory() && !is_recursive {
+            return Err(FtpError::IsDirectory(format!(
+                "{url} is a directory: list it with plumb ls, or use -r to download it"
+            )));
+        }
+        let relative_path = url.last_component().to_vec();
+        return Ok(vec![RemoteEntry { path: url.name.clone(), relative_path, entry }]);
+    }
+    let matches = client.expand(&url.name).await?;
+    if matches.is_empty() {
+        let sentence = format!("nothing on the server matches {url}");
+        return Err(FtpError::NotFound(match unparsed_text(&client.unparsed) {
+            Some(unparsed) => format!("{sentence}; {unparsed}"),
+            None => sentence,
+        }));
+    }
+    Ok(matches)
 }
 
 /// Adds the files below a remote directory to `items`, and creates the local directories.
@@ -349,10 +379,11 @@ async fn put_tree(
 pub(super) async fn run_batch(
     connector: &Arc<Connector>,
     client: FtpClient,
-    items: Vec<BatchItem>,
+    selection: Selection,
     batch_options: &BatchOptions,
     verb: &str,
 ) -> Result<(), FtpError> {
+    let Selection { items, failures } = selection;
     let began = Instant::now();
     let display = ProgressDisplay::begin(connector, items.len() > 1);
     let left_out = client.skipped_names;
@@ -361,12 +392,13 @@ pub(super) async fn run_batch(
         [
             BatchItem::Get(Download { path, .. })
             | BatchItem::Put(transfer::ftp::Upload { path, .. }),
-        ] => Some(path.clone()),
+        ] if failures.is_empty() => Some(path.clone()),
         _ => None,
     };
     let totals = run_all(connector, client, items, batch_options, single_path).await;
     display.end().await;
     let mut totals = totals?;
+    failures.into_iter().for_each(|error| totals.add_failure(error));
     if let Some(error) = totals.take_error() {
         return Err(error);
     }

@@ -256,7 +256,7 @@ pub(super) async fn run_mirror(
         write_out: None,
         earlier_actions: suffix,
     };
-    run_batch(&connector, client, items, &batch, "mirrored").await
+    run_batch(&connector, client, items.into(), &batch, "mirrored").await
 }
 
 /// Refuses to delete in a destination such as the root, `.` or `..`, unless `--force` is given: a
