@@ -200,6 +200,13 @@ impl ModemTransfer {
         self.serve(cx);
     }
 
+    /// Selects whether Telnet without BINARY carries the output of an upload.
+    pub fn set_nvt(&mut self, is_nvt: bool) {
+        if let Direction::Upload(upload) = &mut self.direction {
+            upload.engine.set_nvt(is_nvt);
+        }
+    }
+
     /// Returns whether [`Self::take_output`] returns output.
     #[must_use]
     pub fn has_output(&self) -> bool {
