@@ -81,6 +81,7 @@ impl ModemTransfer {
             session_text: SessionText::new(has_blocks),
             rest: Vec::new(),
         };
+        transfer.report.progress.wait(cx.now);
         transfer.serve(cx);
         transfer
     }
