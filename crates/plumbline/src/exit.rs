@@ -104,12 +104,19 @@ pub(crate) fn remote_failure(message: String) -> Failure {
 /// Returns the width of the terminal on stdout, else `COLUMNS`, else 80. The result is at least 40
 /// and at most 200.
 pub(crate) fn stdout_columns() -> usize {
+    known_stdout_columns().unwrap_or(80).clamp(40, 200)
+}
+
+/// Returns the width of the terminal on stdout, else `COLUMNS`, else the maximum, so that each row of
+/// a table is one line in a pipe or a file. The result is at least 40.
+pub(crate) fn stdout_columns_of_table() -> usize {
+    known_stdout_columns().map_or(usize::MAX, |columns| columns.clamp(40, 200))
+}
+
+fn known_stdout_columns() -> Option<usize> {
     let size = os::tty::WindowSize::of(std::io::stdout());
     let columns_variable = || std::env::var("COLUMNS").ok()?.parse().ok();
-    size.map(|size| usize::from(size.columns))
-        .or_else(columns_variable)
-        .unwrap_or(80)
-        .clamp(40, 200)
+    size.map(|size| usize::from(size.columns)).or_else(columns_variable)
 }
 
 #[cfg(test)]

@@ -57,31 +57,48 @@ pub fn summary(subsets: &[Subset], listings: Option<&Aggregate>, units: Units) -
     grid
 }
 
-/// Returns the `transfers` one by one: file, user, host, size, duration, rate and outcome.
+/// Returns the `transfers` one by one: protocol and direction, host, size, rate, duration, user,
+/// outcome and file.
 #[must_use]
 pub fn list(transfers: &[(u64, Transfer)]) -> Grid {
-    let mut grid = Grid::new("list", "Newest transfers")
+    let grid = Grid::new("list", "Newest transfers")
         .text("began", "began (UTC)")
-        .text("path", "file")
-        .optional_text("user", "user")
-        .text("host", "host")
+        .text("transfer", "transfer")
+        .optional_text("host", "host")
         .number("bytes", "size")
-        .number("duration_ns", "duration")
-        .number("bytes_per_s", "rate")
-        .text("outcome", "outcome");
+        .optional_number("bytes_per_s", "rate")
+        .optional_number("duration_ns", "duration")
+        .optional_text("user", "user");
+    let is_complete = |transfer: &Transfer| transfer.result.outcome == Some(Outcome::Complete);
+    let mut grid = match transfers.iter().all(|(_, transfer)| is_complete(transfer)) {
+        true => grid.optional_text("outcome", "outcome"),
+        false => grid.text("outcome", "outcome"),
+    }
+    .text("path", "file");
     for (_, transfer) in transfers {
         grid.row([
             transfer.time.start_unix_ns.map_or(Cell::Unknown, Cell::Moment),
-            Cell::bytes(path_of(transfer)),
-            Cell::bytes(transfer.identity.user.as_ref().map(|user| user.as_bytes())),
+            transfer.request.command.map(operation_text).map_or(Cell::Unknown, Cell::Text),
             Cell::bytes(transfer.remote_host().as_deref()),
             transfer.size.file_bytes.map_or(Cell::Unknown, Cell::Size),
-            Cell::duration(transfer.time.total_ns),
             byte_rate(transfer).map_or(Cell::Unknown, Cell::ByteRate),
+            Cell::duration(transfer.time.total_ns),
+            Cell::bytes(transfer.identity.user.as_ref().map(|user| user.as_bytes())),
             Cell::text(transfer.result.outcome.map(Outcome::text)),
+            Cell::bytes(path_of(transfer)),
         ]);
     }
     grid
+}
+
+/// Returns the protocol and the direction of a command, as seen by the user of the server.
+fn operation_text(command: Command) -> String {
+    let direction = match command {
+        _ if command.is_listing() => "list",
+        _ if command.is_to_server() => "put",
+        _ => "get",
+    };
+    format!("{} {direction}", command.protocol_text())
 }
 
 /// Returns the size divided by the duration, bytes per second.

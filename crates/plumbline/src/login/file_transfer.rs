@@ -193,6 +193,7 @@ impl Login {
         if transfer.deadline().is_some_and(|deadline| deadline <= cx.now) {
             transfer.timeout(cx);
         }
+        transfer.set_nvt(self.protocol.sends_nul_after_cr());
         // The last output is short, and is queued even if the carrier accepts none now.
         while transfer.has_output()
             && (transfer.is_over() || self.protocol.has_room(OUTPUT_MAX_BYTES))

@@ -34,6 +34,11 @@ pub(crate) const RUNTIME: ManualEntry = (
 /// Width of the output.
 pub(crate) const COLUMNS: ManualEntry =
     ("COLUMNS", "Width of the output, if the standard output is not a terminal [default: 80]");
+/// Width of tables, which have no limit in a pipe or a file.
+pub(crate) const TABLE_COLUMNS: ManualEntry = (
+    "COLUMNS",
+    "Width of the output, if the standard output is not a terminal [default: one line per row]",
+);
 
 /// Variables of the client for Telnet.
 pub(crate) const LOGIN_VARIABLES: &[ManualEntry] = &[

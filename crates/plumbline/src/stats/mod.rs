@@ -11,7 +11,7 @@ mod tests;
 use crate::exit::{self, Failure, local_failure, print_error};
 use crate::heading;
 use crate::manual::ManualPage;
-use crate::manual::entries::{COLUMNS, HOME, JOURNAL, STATE, STORE};
+use crate::manual::entries::{HOME, JOURNAL, STATE, STORE, TABLE_COLUMNS};
 use anyhow::{Context, Result, anyhow, bail};
 use filter::Selection;
 use records::aggregate::{Aggregate, Extreme};
@@ -49,7 +49,7 @@ pub(crate) const PAGE: ManualPage = ManualPage {
         (3, "No matching transfers"),
         (4, "The store cannot be read"),
     ],
-    environment: &[&[STATE, HOME, COLUMNS]],
+    environment: &[&[STATE, HOME, TABLE_COLUMNS]],
     files: &[JOURNAL, STORE],
     see_also: &["get", "put", "serve"],
 };
@@ -180,7 +180,7 @@ fn try_run(arguments: &Arguments, directory: &Path, now_unix_ns: u64) -> Result<
     if arguments.xferlog {
         return write_xferlog(&store, &filter, arguments.last).map(Ok);
     }
-    let width = exit::stdout_columns();
+    let width = exit::stdout_columns_of_table();
     _ = io::stdout().write_all(report(arguments, &store, &filter, width)?.as_bytes());
     Ok(Ok(()))
 }

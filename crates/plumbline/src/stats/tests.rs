@@ -8,6 +8,7 @@ use laboratory::rfc573;
 use records::journal::{Journal, Settings as JournalSettings};
 use records::population::{self, Population, START_UNIX_NS};
 use records::store::STORE_SCHEMA;
+use records::transfer::{Command, Text};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 #[derive(Debug, clap::Parser)]
@@ -95,13 +96,33 @@ fn the_listing_is_table_iii() {
 }
 
 #[test]
-fn the_listing_has_file_user_host_size_duration_rate_and_outcome() {
+fn the_listing_has_protocol_direction_host_size_rate_duration_user_outcome_and_file() {
     insta::assert_snapshot!(output_of(&of_today(), "list --last 4 --outcome all", 120));
 }
 
 #[test]
 fn on_80_columns_the_listing_and_the_extremes_are_tables() {
     insta::assert_snapshot!(output_of(&of_today(), "list extremes --last 3 --outcome all", 80));
+}
+
+#[test]
+fn in_a_pipe_each_transfer_is_one_line() {
+    let of_today = of_today();
+    let name = "a-long-name-of-a-directory/".repeat(20);
+    let mut store = store_of(&transfers_of_1973()[..1]);
+    let newest = of_today.newest(&Filter::default(), 3).unwrap();
+    let mut transfers: Vec<Transfer> = newest.into_iter().map(|(_, transfer)| transfer).collect();
+    transfers[0].request.path_requested = Some(Text::from(name.as_bytes()));
+    transfers[0].request.path_real = None;
+    transfers[1].request.command = Some(Command::ZmodemReceive);
+    store.append(&transfers).unwrap();
+    let text = output_of(&store, "list --last 3 --outcome all", usize::MAX);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 6, "{text}");
+    let file_column = lines[1].find("file").unwrap();
+    assert!(lines[3..].iter().all(|line| line[file_column - 2..].starts_with("  ")), "{text}");
+    assert!(lines[3..].iter().any(|line| line[file_column..] == name), "{text}");
+    assert!(lines[3..].iter().any(|line| line.contains("  ZMODEM get  ")), "{text}");
 }
 
 #[test]
@@ -147,7 +168,7 @@ fn listings_are_below_the_total_and_not_included_in_it() {
     let mut transfers = transfers_of_1973();
     transfers.truncate(10);
     for transfer in &mut transfers[..3] {
-        transfer.request.command = Some(records::transfer::Command::List);
+        transfer.request.command = Some(Command::List);
         transfer.request.representation = None;
     }
     let store = store_of(&transfers);

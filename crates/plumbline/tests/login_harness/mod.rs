@@ -280,8 +280,13 @@ impl TerminalUser {
 
     /// Waits until `text` has been written. Lines on the screen end with `\n`.
     pub(crate) fn wait_for_text(&mut self, text: &str) {
+        self.wait_for_text_within(text, WAIT_TIMEOUT);
+    }
+
+    /// Waits until `text` has been written, for at most this time.
+    pub(crate) fn wait_for_text_within(&mut self, text: &str, timeout: Duration) {
         let clock = Monotonic::start();
-        let until = clock.now() + WAIT_TIMEOUT;
+        let until = clock.now() + timeout;
         while !self.has_seen(text) {
             let mut ready = [PollFd::new(&self.pty, PollFlags::IN)];
             let wake = wait(&mut ready, &clock, Some(until)).unwrap();

@@ -1,6 +1,8 @@
-//! YMODEM and XMODEM over Telnet: BINARY in both directions, doubled IAC, and CR without NUL.
+//! YMODEM and XMODEM over Telnet: BINARY in both directions, doubled IAC, and CR without NUL; and
+//! uploads through the server of busybox, which drops a NUL at the end of a read.
 
 use super::*;
+use net::time::Duration;
 
 /// Transfers files with the sequences that Telnet converts without BINARY, in both directions.
 pub(super) fn transfer_by_blocks(directories: &Directories, user: &mut TerminalUser) {
@@ -69,4 +71,69 @@ fn files_are_transferred_by_ymodem_and_xmodem_through_the_server_of_inetutils() 
         transfer_by_blocks(&directories, &mut user);
         close(&mut user);
     });
+}
+
+/// Length of the uploaded files: a multiple of the block length, so that XMODEM adds no padding.
+const UPLOAD_LEN: usize = 64 * 1024;
+
+/// Maximum time of an upload, of 512 short blocks on a busy machine.
+const UPLOAD_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Uploads files by XMODEM with long blocks, YMODEM and ZMODEM to the server of busybox.
+fn upload_to_busybox(content: Vec<u8>) {
+    in_new_network(move || {
+        let directories = Directories::new();
+        let server = Server::Busybox.start();
+        let mut user = directories.log_in(&[SERVER, &server.port().to_string()]);
+        user.wait_for_shell();
+        user.type_keys("\r");
+        directories.enter_directory(&mut user);
+        let local = directories.local.display();
+        for (name, program, prompt, send) in [
+            ("x", "rx -c x", "rx: ready to receive x", "\x1dsend --protocol xmodem-1k"),
+            ("y", "rb", "rb waiting to receive", "\x1dsend --protocol ymodem"),
+            ("z", "rz", "The remote host waits for files", "send"),
+        ] {
+            fs::write(directories.local.join(name), &content).unwrap();
+            user.type_keys(&format!("{program}; echo end-''of-{name}\r"));
+            user.wait_for_text(prompt);
+            user.type_keys(&format!("{send} {local}/{name}\r"));
+            user.wait_for_text_within(&format!("Sent {name}: 65,536 bytes"), UPLOAD_TIMEOUT);
+            user.wait_for_text(&format!("end-of-{name}"));
+            directories.assert_same(&[name]);
+        }
+        assert_shell_works(&mut user);
+        close(&mut user);
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, lrzsz and busybox"]
+fn random_bytes_are_uploaded_through_the_server_of_busybox() {
+    let mut state = 1_u32;
+    let byte = |_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state.to_be_bytes()[0]
+    };
+    upload_to_busybox((0..UPLOAD_LEN).map(byte).collect());
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, lrzsz and busybox"]
+fn zeros_are_uploaded_through_the_server_of_busybox() {
+    upload_to_busybox(vec![0; UPLOAD_LEN]);
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, lrzsz and busybox"]
+fn bytes_that_telnet_doubles_are_uploaded_through_the_server_of_busybox() {
+    upload_to_busybox([[0xff; UPLOAD_LEN / 2], [b'\r'; UPLOAD_LEN / 2]].concat());
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, lrzsz and busybox"]
+fn lines_of_text_are_uploaded_through_the_server_of_busybox() {
+    let mut text = b"The quick brown fox jumps over the lazy dog\r\n".repeat(UPLOAD_LEN / 45 + 1);
+    text.truncate(UPLOAD_LEN);
+    upload_to_busybox(text);
 }

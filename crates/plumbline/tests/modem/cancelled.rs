@@ -2,7 +2,11 @@
 //! are ended.
 
 use super::*;
+use net::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
+
+/// Maximum time until the end of a download from a killed program is noticed: ten times the goal.
+const KILLED_TIMEOUT: Duration = Duration::from_secs(100);
 
 /// Creates a file that contains no text, and is not transferred before it is cancelled.
 fn write_random_file(directory: &Path) {
@@ -87,12 +91,63 @@ fn end_program(
     user.wait_for_text("receive command now");
     user.type_keys(receive);
     user.wait_for_text("kB ");
-    let pid = fs::read_to_string(directories.remote.join("pid")).unwrap();
-    let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
-    kill_process(pid, signal).unwrap();
+    signal_program(&directories, signal);
     user.wait_for_text("Transfer cancelled by the remote program.");
     user.wait_for_text("ready:");
     (directories, shell, user)
+}
+
+/// Sends `signal` to the program that has written its process number to the remote directory.
+fn signal_program(directories: &Directories, signal: Signal) {
+    let pid = fs::read_to_string(directories.remote.join("pid")).unwrap();
+    let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
+/// Kills `sz` while data flows, and checks that the transfer ends because of the remote program and
+/// not because of its silence.
+fn kill_sz(directories: &Directories, user: &mut TerminalUser) {
+    write_random_file(&directories.remote);
+    let huge = File::options().write(true).open(directories.remote.join("huge")).unwrap();
+    huge.set_len(2_000_000_000).unwrap();
+    user.type_keys("sh -c 'echo $$ > pid; exec sz huge'\r");
+    user.wait_for_text("Receiving by ZMODEM; ^C cancels.");
+    user.wait_for_text(" MB/s");
+    signal_program(directories, Signal::KILL);
+    user.wait_for_text_within("Transfer cancelled by the remote program.", KILLED_TIMEOUT);
+    user.wait_for_text("huge.part is kept; ZMODEM continues it next time.");
+    user.wait_for_text("Killed");
+    let screen = user.screen();
+    let [cancelled, kept, killed] =
+        ["Transfer cancelled", "is kept", "Killed"].map(|text| screen.find(text).unwrap());
+    assert!(cancelled < kept && kept < killed, "{screen}");
+}
+
+#[test]
+#[ignore = "needs lrzsz"]
+fn a_download_by_zmodem_from_a_killed_program_ends_although_the_terminal_does_not_echo() {
+    let directories = Directories::new();
+    let shell = RemoteShell::over_tcp(Fault::None);
+    let mut user = directories.log_in_to(&shell, &["--char", "--download-limit", "4G"]);
+    kill_sz(&directories, &mut user);
+    close(&mut user);
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, lrzsz and busybox"]
+fn a_download_by_zmodem_from_a_killed_program_ends_at_the_echo_of_the_next_header() {
+    in_new_network(|| {
+        let directories = Directories::new();
+        let server = Server::Busybox.start();
+        let port = server.port().to_string();
+        let mut user = directories.log_in(&["--download-limit", "4G", SERVER, &port]);
+        user.wait_for_text("# ");
+        user.type_keys("PS1=rea''dy: exec bash --norc\r");
+        directories.enter_directory(&mut user);
+        kill_sz(&directories, &mut user);
+        assert_shell_works(&mut user);
+        close(&mut user);
+    });
 }
 
 #[test]

@@ -246,10 +246,10 @@ impl Telnet {
     }
 
     /// Selects whether the data is the content of files instead of text. This matters only without
-    /// BINARY: each CR is then sent as CR NUL, also before LF, and a received NUL after CR is reported
-    /// as [`Event::NulAfterCr`].
+    /// BINARY: each CR is then sent as CR NUL, also before LF, no write ends with NUL, and a received
+    /// NUL after CR is reported as [`Event::NulAfterCr`].
     pub fn set_file_content(&mut self, is_on: bool) {
-        self.output.encode_each_cr(is_on);
+        self.output.set_file_content(is_on);
         self.decoder.report_nul_after_cr(is_on);
     }
 
@@ -283,10 +283,17 @@ impl Telnet {
         has_room
     }
 
-    /// Returns the bytes that are queued for the transport.
+    /// Returns the bytes that are queued for the transport. The content of files without BINARY is
+    /// divided into several outputs.
     #[must_use]
     pub fn output(&self) -> &[u8] {
-        self.output.queued()
+        self.output.next_write()
+    }
+
+    /// Returns the number of bytes that are queued for the transport.
+    #[must_use]
+    pub fn queued_len(&self) -> usize {
+        self.output.queued().len()
     }
 
     /// Returns how many bytes from the start of [`Telnet::output`] are sent as urgent data.

@@ -3,6 +3,10 @@
 //! Data is accepted up to a limit. Commands and answers have a reserve above this limit, so that a
 //! long paste cannot block an interrupt or an answer. If a peer sends requests without reading the
 //! answers, the reserve fills up and further requests are not answered.
+//!
+//! The content of a file without BINARY is divided into short writes, none of which ends with NUL:
+//! the server of busybox drops a NUL at the end of a read, and keeps the NUL of a CR NUL that is
+//! divided between two reads. A NOP follows a NUL at the end of a write.
 
 use super::command::{IAC, OptionCode, SB, SE};
 use super::search::{find, find_either};
@@ -34,14 +38,23 @@ pub(super) struct Output {
     is_compressed: bool,
     /// Number of data bytes queued so far, counted as the peer decodes them.
     data_position: u64,
-    /// Whether a CR before LF is encoded in NVT, too.
-    encodes_each_cr: bool,
+    /// Whether data is the content of a file: in NVT, a CR before LF is encoded, too.
+    is_file: bool,
+    /// Offsets from the first queued byte at which a write of file content ends.
+    write_ends: VecDeque<usize>,
     is_closed: bool,
 }
 
 /// Maximum number of queued starts and ends of compression (our choice). Each one after the first
 /// requires an answer of the peer, so more cannot occur in a valid session.
 const COMPRESSION_BOUNDARIES_MAX: usize = 8;
+
+/// Maximum length of a write of file content in NVT, without the NOP at its end. Our choice: less than
+/// the 536 bytes of data that each TCP accepts in a segment, so that writes end with their segments.
+const FILE_WRITE_MAX_LEN: usize = 512;
+
+/// NOP, no operation.
+const NOP: u8 = 241;
 
 impl Output {
     pub(super) fn new(data_limit: usize) -> Self {
@@ -53,7 +66,8 @@ impl Output {
             compression_boundaries: VecDeque::new(),
             is_compressed: false,
             data_position: 0,
-            encodes_each_cr: false,
+            is_file: false,
+            write_ends: VecDeque::new(),
             is_closed: false,
         }
     }
@@ -93,6 +107,14 @@ impl Output {
         self.bytes.get(self.start..).unwrap_or_default()
     }
 
+    /// Returns the queued bytes of the next write.
+    pub(super) fn next_write(&self) -> &[u8] {
+        match (self.urgent, self.write_ends.front()) {
+            (None, Some(end)) => self.queued().get(..*end).unwrap_or_default(),
+            _ => self.queued(),
+        }
+    }
+
     /// Returns the number of queued bytes that are urgent, up to and including a data mark.
     pub(super) fn urgent(&self) -> Option<usize> {
         self.urgent
@@ -104,6 +126,12 @@ impl Output {
         self.start += count;
         self.urgent = self.urgent.and_then(|urgent| urgent.checked_sub(count)).filter(|&u| u > 0);
         self.shift_compression_boundaries(count);
+        for end in &mut self.write_ends {
+            *end = end.saturating_sub(count);
+        }
+        while self.write_ends.front() == Some(&0) {
+            self.write_ends.pop_front();
+        }
         if self.start > self.bytes.len() / 2 {
             self.bytes.drain(..self.start);
             self.start = 0;
@@ -121,9 +149,10 @@ impl Output {
         }
     }
 
-    /// Selects whether each CR in NVT is encoded as CR NUL, also before LF.
-    pub(super) fn encode_each_cr(&mut self, is_on: bool) {
-        self.encodes_each_cr = is_on;
+    /// Selects whether data is the content of a file: each CR in NVT is then encoded as CR NUL, also
+    /// before LF, and no write ends with NUL.
+    pub(super) fn set_file_content(&mut self, is_on: bool) {
+        self.is_file = is_on;
     }
 
     /// Rejects everything that follows.
@@ -169,15 +198,46 @@ impl Output {
 
     /// Encodes and queues as much of `data` as fits. Returns how many bytes were accepted.
     pub(super) fn put_data(&mut self, data: &[u8], end_of_line: Option<EndOfLine>) -> usize {
-        let end_of_line = end_of_line.map(|end| match self.encodes_each_cr {
-            true => EndOfLine::CrNul,
-            false => end,
-        });
+        if !self.is_file || end_of_line.is_none() {
+            return self.put_encoded(data, end_of_line);
+        }
+        let mut accepted_len = 0;
+        // Each byte is encoded as two bytes at most.
+        for piece in data.chunks(FILE_WRITE_MAX_LEN / 2) {
+            let piece_len = self.put_encoded(piece, Some(EndOfLine::CrNul));
+            accepted_len += piece_len;
+            self.end_write();
+            if piece_len < piece.len() {
+                break;
+            }
+        }
+        accepted_len
+    }
+
+    /// Ends a write after the queued bytes, or extends the last write if it remains short.
+    fn end_write(&mut self) {
+        let queued_len = self.queued().len();
+        let write_count = self.write_ends.len();
+        let last_start = match write_count.checked_sub(2) {
+            Some(at) => self.write_ends.get(at).copied().unwrap_or(0),
+            None => 0,
+        };
+        if write_count > 0 && queued_len - last_start <= FILE_WRITE_MAX_LEN {
+            self.write_ends.pop_back();
+        }
+        if self.queued().last() == Some(&0) {
+            // Without room, the NUL remains the last byte.
+            self.put(&[IAC, NOP]);
+        }
+        self.write_ends.push_back(self.queued().len());
+    }
+
+    fn put_encoded(&mut self, data: &[u8], end_of_line: Option<EndOfLine>) -> usize {
         let mut accepted_len = 0;
         loop {
             let rest = data.get(accepted_len..).unwrap_or_default();
             let plain_len = match end_of_line {
-                Some(_) if self.encodes_each_cr => find_either(IAC, CR, rest).unwrap_or(rest.len()),
+                Some(_) if self.is_file => find_either(IAC, CR, rest).unwrap_or(rest.len()),
                 Some(_) => plain_nvt(rest),
                 None => find(IAC, rest).unwrap_or(rest.len()),
             };
@@ -330,12 +390,50 @@ mod tests {
     #[test]
     fn each_cr_of_a_file_is_encoded_as_cr_nul() {
         let mut output = Output::new(100);
-        output.encode_each_cr(true);
+        output.set_file_content(true);
         assert_eq!(output.put_data(b"a\r\nb\r\r\0c\r", Some(EndOfLine::CrLf)), 9);
-        assert_eq!(output.queued(), b"a\r\0\nb\r\0\r\0\0c\r\0");
+        assert_eq!(output.queued(), b"a\r\0\nb\r\0\r\0\0c\r\0\xff\xf1");
         output.sent(100);
         assert_eq!(output.put_data(b"a\r\n\r", None), 4);
         assert_eq!(output.queued(), b"a\r\n\r", "BINARY");
+    }
+
+    #[test]
+    fn no_write_of_a_file_is_long_or_ends_with_nul_or_within_a_cr_nul() {
+        for byte in [0, b'\r', 0xff, b'a'] {
+            let mut output = Output::new(5000);
+            output.set_file_content(true);
+            assert_eq!(output.put_data(&[byte; 1029], Some(EndOfLine::CrNul)), 1029);
+            let mut writes = Vec::new();
+            while !output.queued().is_empty() {
+                writes.push(output.next_write().to_vec());
+                output.sent(output.next_write().len());
+            }
+            let lens: Vec<usize> = writes.iter().map(Vec::len).collect();
+            assert!(lens.iter().all(|len| (1..=FILE_WRITE_MAX_LEN + 2).contains(len)), "{lens:?}");
+            let ends = |end| writes.iter().all(|write| write.ends_with(end));
+            match byte {
+                0 => assert!(ends(&[0, IAC, NOP])),
+                b'\r' => assert!(ends(&[b'\r', 0, IAC, NOP])),
+                0xff => assert!(ends(&[IAC, IAC])),
+                _ => assert_eq!(lens, [512, 512, 5]),
+            }
+        }
+    }
+
+    #[test]
+    fn short_pieces_of_a_file_share_a_write_and_a_synch_is_not_divided() {
+        let mut output = Output::new(5000);
+        output.set_file_content(true);
+        for _ in 0..3 {
+            output.put_data(&[b'a'; 200], Some(EndOfLine::CrNul));
+        }
+        assert_eq!(output.next_write().len(), 400);
+        output.sent(150);
+        assert_eq!(output.next_write().len(), 250, "the transport accepts a part of a write");
+        output.put(&[IAC, 242]);
+        output.mark_urgent();
+        assert_eq!(output.next_write().len(), 452);
     }
 
     #[test]

@@ -19,6 +19,10 @@ const ANSWER_PAUSE_MIN: Duration = Duration::from_millis(2);
 const ANSWER_PAUSE_MAX: Duration = Duration::from_millis(32);
 /// Number of times that the end is repeated without an answer.
 const END_REPETITIONS: u8 = 3;
+/// Part of the bytes of a long block, 1 of this number, that Telnet without BINARY may double. Our
+/// choice: the encoded block fits into one TCP segment, and into the buffer of about 2000 bytes of the
+/// server of busybox, which changes the line ends of longer blocks.
+const DOUBLED_PART: usize = 4;
 /// Timeout for an acknowledgment.
 const ACK_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -40,6 +44,8 @@ pub(crate) struct BlockSender {
     check: Check,
     is_header: bool,
     block_len: usize,
+    /// Whether Telnet without BINARY carries the output.
+    is_nvt: bool,
     number: u8,
     /// Position of the current block.
     position: u64,
@@ -72,10 +78,17 @@ impl BlockSender {
         Self::new(Vec::new(), false, block_len, now)
     }
 
-    /// Keeps the pause of the sequence of blocks before this one.
+    /// Keeps the pause and the line of the sequence of blocks before this one.
     pub(crate) fn after(mut self, previous: &Self) -> Self {
         self.answer_pause = previous.answer_pause;
+        self.is_nvt = previous.is_nvt;
         self
+    }
+
+    /// Selects whether Telnet without BINARY carries the output. Blocks that it would encode in many
+    /// more bytes are then sent as short blocks.
+    pub(crate) const fn set_nvt(&mut self, is_nvt: bool) {
+        self.is_nvt = is_nvt;
     }
 
     /// Creates the sender of block 0, which contains `header`.
@@ -91,6 +104,7 @@ impl BlockSender {
             check: Check::Crc,
             is_header,
             block_len,
+            is_nvt: false,
             number: u8::from(!is_header),
             position: 0,
             block,
@@ -121,9 +135,15 @@ impl BlockSender {
             return;
         }
         self.must_send = true;
+        let data = data.get(..data.len().min(self.block_len)).unwrap_or_default();
+        let doubled = data.iter().filter(|byte| matches!(byte, b'\r' | 0xff)).count();
+        // Short blocks continue up to a multiple of the long length, so that the end of the file is not
+        // padded more than without them.
+        let is_aligned = self.position.is_multiple_of(LONG_BLOCK_LEN as u64);
+        let is_short = (self.is_nvt && doubled > data.len() / DOUBLED_PART) || !is_aligned;
+        let len = if is_short { data.len().min(SHORT_BLOCK_LEN) } else { data.len() };
         self.block.clear();
-        self.block
-            .extend_from_slice(data.get(..data.len().min(self.block_len)).unwrap_or_default());
+        self.block.extend_from_slice(data.get(..len).unwrap_or_default());
         self.state = if data.is_empty() { State::Ending } else { State::AwaitingAck };
     }
 

@@ -276,3 +276,22 @@ fn the_pause_before_a_block_doubles_with_each_repetition_up_to_its_limit() {
     }
     assert_eq!(pauses, [2, 4, 8, 16, 32, 32, 32]);
 }
+
+#[test]
+fn a_block_that_telnet_without_binary_doubles_is_sent_in_short_blocks() {
+    let mut content = file(LONG_BLOCK_LEN + 300).1;
+    content.extend(vec![0xff; 2 * LONG_BLOCK_LEN - 300]);
+    content.extend(file(3 * LONG_BLOCK_LEN).1);
+    let files = vec![(file(0).0, content)];
+    let block_count = |is_nvt| {
+        let mut sender = Sender::new(true, Instant::ZERO);
+        sender.set_nvt(is_nvt);
+        let mut transfer = Transfer::new(sender, Receiver::new(), &files, Faults::NONE, 1);
+        transfer.server = TelnetServer::Unchanged;
+        let result = transfer.run();
+        assert_eq!((result.sender_failure, result.receiver_failure), (None, None));
+        assert!(result.files[0].1 == files[0].1);
+        (result.sent_bytes - files[0].1.len()) / 5
+    };
+    assert_eq!((block_count(false), block_count(true)), (6, 2 * 8 + 4));
+}

@@ -36,6 +36,11 @@ impl Sender {
         self.blocks.put_data(data);
     }
 
+    /// Selects whether Telnet without BINARY carries the output.
+    pub const fn set_nvt(&mut self, is_nvt: bool) {
+        self.blocks.set_nvt(is_nvt);
+    }
+
     /// Cancels the transfer.
     pub const fn abort(&mut self) {
         self.must_cancel = !self.is_over();

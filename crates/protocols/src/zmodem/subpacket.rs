@@ -103,6 +103,8 @@ impl SubpacketEnd {
 pub(super) struct Escaping {
     /// Whether all control characters are escaped.
     pub(super) escapes_controls: bool,
+    /// Whether NUL and CR are escaped, which Telnet without BINARY changes.
+    pub(super) escapes_nul_and_cr: bool,
     last: u8,
 }
 
@@ -113,6 +115,7 @@ impl Escaping {
             // DLE and flow control, with and without parity.
             0x10 | 0x11 | 0x13 => true,
             _ if byte == ZDLE => true,
+            0 | b'\r' if self.escapes_nul_and_cr => true,
             // CR after @: a Telenet network would switch to its command mode.
             b'\r' => self.escapes_controls || self.last & 0x7f == b'@',
             0..=0x1f => self.escapes_controls,

@@ -461,6 +461,29 @@ fn control_characters_are_escaped_if_the_receiver_requires_it() {
 }
 
 #[test]
+fn nul_and_cr_are_escaped_for_telnet_without_binary() {
+    let mut sender = Sender::new(Instant::ZERO);
+    let mut cx = OwnedCx::default();
+    sender.set_nvt(true);
+    sender.transmit(&mut Vec::new());
+    let mut zrinit = Vec::new();
+    header::Header::zrinit(header::Capabilities { buffer_len: 0, ..Default::default() })
+        .put_hex(&mut zrinit);
+    sender.receive(&mut zrinit.as_slice(), &mut cx.cx());
+    assert_eq!(sender.event(), Some(SenderEvent::NextFile));
+    sender.offer(&file(1).0, &mut cx.cx());
+    let mut out = Vec::new();
+    sender.transmit(&mut out);
+    assert!(out.windows(2).any(|pair| pair == b"\x18@"));
+    assert!(!out.contains(&0), "{}", out.escape_ascii());
+    let mut escaping = subpacket::Escaping::default();
+    escaping.escapes_nul_and_cr = true;
+    out.clear();
+    subpacket::put_escaped(b"a\0\r\nb", &mut escaping, &mut out);
+    assert_eq!(out, b"a\x18@\x18M\nb");
+}
+
+#[test]
 fn flow_control_is_escaped_always_and_a_cr_after_at_only() {
     let mut out = Vec::new();
     let mut escaping = subpacket::Escaping::default();

@@ -153,6 +153,11 @@ impl Sender {
         }
     }
 
+    /// Selects whether Telnet without BINARY carries the output. NUL and CR are then escaped.
+    pub const fn set_nvt(&mut self, is_nvt: bool) {
+        self.escaping.escapes_nul_and_cr = is_nvt;
+    }
+
     /// Offers the next file.
     pub fn offer(&mut self, info: &FileInfo, cx: &mut Cx<'_>) {
         if self.state != State::NextFile {

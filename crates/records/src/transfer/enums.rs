@@ -214,9 +214,29 @@ enums! {
 }
 
 impl Command {
+    /// Returns the protocol of the transfer.
+    #[must_use]
+    pub const fn protocol_text(self) -> &'static str {
+        match self {
+            Self::TftpRrq | Self::TftpWrq => "TFTP",
+            Self::ZmodemReceive | Self::ZmodemSend => "ZMODEM",
+            Self::YmodemReceive | Self::YmodemSend => "YMODEM",
+            Self::XmodemReceive | Self::XmodemSend => "XMODEM",
+            Self::Retr
+            | Self::Stor
+            | Self::Appe
+            | Self::Stou
+            | Self::List
+            | Self::Nlst
+            | Self::Mlsd
+            | Self::Mlfl
+            | Self::Mail => "FTP",
+        }
+    }
+
     /// Returns whether the file is sent from the user to the server.
     #[must_use]
-    pub(crate) const fn is_to_server(self) -> bool {
+    pub const fn is_to_server(self) -> bool {
         match self {
             Self::Stor
             | Self::Appe

@@ -60,6 +60,10 @@ pub(crate) const CPU_TIMES_PER_BIT: &[NamedUnit] =
 /// Units of the cost of a bit. The base unit is a price per bit.
 pub(crate) const PRICES: &[NamedUnit] = &[("a Mbit", 1e-6), ("a GB", 1.0 / 8e9)];
 
+/// Width of a last column of text below which optional columns are omitted. Our choice: most file
+/// names.
+const LAST_WIDTH_MAX: usize = 16;
+
 #[derive(Clone, Debug)]
 struct Column {
     /// Name in JSON and CSV.
@@ -150,13 +154,21 @@ impl Grid {
             return wrap(&sentence, width).join("\n") + "\n";
         }
         let optional = self.columns.iter().filter(|column| column.is_optional).count();
+        let last_width_max = match self.columns.last() {
+            Some(last) if last.is_text && !last.is_optional => LAST_WIDTH_MAX,
+            _ => usize::MAX,
+        };
         // The first table whose headings need one line each, with as many columns as possible.
         let mut table = self.table(optional);
         for kept in (0..optional).rev() {
-            if table.natural_width() <= width {
+            if table.natural_width(last_width_max) <= width {
                 break;
             }
             table = self.table(kept);
+        }
+        if table.has_blocks(width) {
+            // Blocks have room for all columns.
+            table = self.table(optional);
         }
         let paragraph = |sentence: &String| wrap(sentence, width).join("\n") + "\n";
         let notes: String = self.notes.iter().map(paragraph).collect();

@@ -70,9 +70,10 @@ impl Table {
         &self.rows
     }
 
-    /// Returns the width of the table without wrapped headers and cells.
+    /// Returns the width of the table without wrapped headers and cells, except that the last column
+    /// is wrapped to `last_width_max`.
     #[must_use]
-    pub(crate) fn natural_width(&self) -> usize {
+    pub(crate) fn natural_width(&self, last_width_max: usize) -> usize {
         let cell_width = |at: usize| {
             self.rows
                 .iter()
@@ -82,7 +83,21 @@ impl Table {
         let widths = self.columns.iter().enumerate().map(|(at, (header, _))| {
             cell_width(at).max().unwrap_or(0).max(count(&escape::terminal(header)))
         });
-        total(&widths.collect::<Vec<_>>())
+        let mut widths = widths.collect::<Vec<_>>();
+        if let Some(last) = widths.last_mut() {
+            *last = (*last).min(last_width_max);
+        }
+        total(&widths)
+    }
+
+    /// Returns whether [`Self::render`] puts each row into a block of lines.
+    #[must_use]
+    pub(crate) fn has_blocks(&self, width: usize) -> bool {
+        let headers: Vec<String> =
+            self.columns.iter().map(|(header, _)| escape::terminal(header)).collect();
+        let rows: Vec<Vec<String>> =
+            self.rows.iter().map(|row| row.iter().map(escape::terminal).collect()).collect();
+        self.widths(&headers, &rows, width.max(MIN_WIDTH)).is_none()
     }
 
     /// Returns the table as lines of at most `width` columns (40 or more), each

@@ -136,6 +136,11 @@ impl SenderEngine {
         }
     }
 
+    /// Selects whether Telnet without BINARY carries the output.
+    pub(super) fn set_nvt(&mut self, is_nvt: bool) {
+        each!(self, engine => engine.set_nvt(is_nvt));
+    }
+
     pub(super) fn answer_crc(&mut self, crc: u32, cx: &mut Cx<'_>) {
         if let Self::Zmodem(engine) = self {
             engine.answer_crc(crc, cx);

@@ -81,6 +81,7 @@ impl ModemTransfer {
             session_text: SessionText::new(has_blocks),
             rest: Vec::new(),
         };
+        transfer.report.progress.wait(cx.now);
         transfer.serve(cx);
         transfer
     }
@@ -101,9 +102,10 @@ impl ModemTransfer {
                         download.engine.receive(input, cx);
                         let len = before.len() - input.len();
                         // Text before the first block may ask for the start of the transfer.
-                        if download.engine.can_resume() || self.report.progress.has_data() {
+                        let has_data = self.report.progress.has_data();
+                        if download.engine.can_resume() || has_data {
                             let received = before.get(..len).unwrap_or_default();
-                            self.session_text.put(received, cx.now);
+                            self.session_text.put(received, has_data, cx.now);
                         }
                     }
                     Direction::Upload(upload) => upload.engine.receive(input, cx),
@@ -200,6 +202,13 @@ impl ModemTransfer {
         self.serve(cx);
     }
 
+    /// Selects whether Telnet without BINARY carries the output of an upload.
+    pub fn set_nvt(&mut self, is_nvt: bool) {
+        if let Direction::Upload(upload) = &mut self.direction {
+            upload.engine.set_nvt(is_nvt);
+        }
+    }
+
     /// Returns whether [`Self::take_output`] returns output.
     #[must_use]
     pub fn has_output(&self) -> bool {
@@ -248,23 +257,37 @@ impl ModemTransfer {
             return;
         }
         self.report.progress.timeout(cx.now);
-        if let Direction::Download(download) = &mut self.direction {
-            match self.session_text.timeout(cx.now) {
-                TextStep::Wait => {}
-                TextStep::Probe => download.engine.request_again(cx),
-                TextStep::End => {
-                    download.on_remote_end(&mut self.report, cx);
-                    download.erase_unexpected_reply(&mut self.output);
-                    self.rest = self.session_text.take();
-                    return;
-                }
-            }
+        if self.process_session_text(cx) {
+            return;
         }
         match &mut self.direction {
             Direction::Download(download) => download.engine.timeout(cx),
             Direction::Upload(upload) => upload.engine.timeout(cx),
         }
         self.serve(cx);
+    }
+
+    /// Processes the time since the last text of the session; returns whether the remote program has
+    /// ended.
+    fn process_session_text(&mut self, cx: &mut Cx<'_>) -> bool {
+        let Direction::Download(download) = &mut self.direction else { return false };
+        let step = self.session_text.timeout(cx.now);
+        match step {
+            TextStep::Wait => return false,
+            TextStep::Probe => {
+                download.engine.request_again(cx);
+                download.engine.transmit(&mut self.output);
+                self.session_text.expect_echo(&self.output);
+                return false;
+            }
+            // A program that is only delayed must not continue after the end of the transfer.
+            TextStep::NoAnswer => self.output.extend_from_slice(&CANCEL_SEQUENCE),
+            TextStep::End => {}
+        }
+        download.on_remote_end(&mut self.report, cx);
+        download.erase_unexpected_reply(&mut self.output);
+        self.rest = self.session_text.take();
+        true
     }
 
     /// Returns the progress in less than 40 columns, if an update is due.

@@ -25,6 +25,8 @@ pub(super) struct Progress {
     position: u64,
     /// Time at which the position has last changed.
     moved_at: Option<Instant>,
+    /// Time since which the first answer of the remote program is awaited.
+    waits_since: Option<Instant>,
     /// Time at which a stall is to be reported.
     stalls_at: Option<Instant>,
     shown_at: Option<Instant>,
@@ -33,6 +35,12 @@ pub(super) struct Progress {
 }
 
 impl Progress {
+    /// Starts the wait for the first answer of the remote program.
+    pub(super) fn wait(&mut self, now: Instant) {
+        self.waits_since = Some(now);
+        self.stalls_at = Some(now + STALL_INTERVAL);
+    }
+
     /// Starts the progress of a file at `position`.
     pub(super) fn begin(&mut self, name: &str, size: Option<u64>, position: u64, now: Instant) {
         let name = name.to_owned();
@@ -104,7 +112,8 @@ impl Progress {
 
     fn text(&self, now: Instant) -> String {
         if self.began.is_none() {
-            return "Waiting for the remote program".to_owned();
+            let wait = self.waits_since.map_or(Duration::ZERO, |since| now - since);
+            return format!("Waiting for an answer, {} s left", seconds_left(wait));
         }
         let (time, bytes) = self.total(now);
         let percent = self.size.filter(|size| *size > 0).map(|size| {
@@ -114,8 +123,7 @@ impl Progress {
         let stall = self.moved_at.map(|at| now - at).filter(|stall| *stall >= STALL_TIME);
         if let Some(stall) = stall {
             let percent = percent.unwrap_or_default();
-            let left = SILENCE_TIMEOUT.as_secs().saturating_sub(stall.as_secs());
-            let stall = format!("{percent} no data, {left} s left, ^C cancels");
+            let stall = format!("{percent} no data, {} s left, ^C cancels", seconds_left(stall));
             let name = shortened(&self.name, WIDTH_MAX.saturating_sub(stall.len()));
             return format!("{name}{stall}");
         }
@@ -130,6 +138,11 @@ impl Progress {
         let name = shortened(&self.name, WIDTH_MAX.saturating_sub(numbers.len()));
         format!("{name}{numbers}")
     }
+}
+
+/// Returns the seconds until a transfer without data since `silence` ends.
+const fn seconds_left(silence: Duration) -> u64 {
+    SILENCE_TIMEOUT.as_secs().saturating_sub(silence.as_secs())
 }
 
 /// Returns `name` in at most `width` columns.
@@ -209,6 +222,21 @@ mod tests {
         assert_eq!(progress.deadline(), Some(Instant::ZERO + Duration::from_secs(13)));
         progress.end();
         assert_eq!(progress.deadline(), None);
+    }
+
+    #[test]
+    fn the_wait_for_the_first_answer_displays_the_time_that_is_left() {
+        let mut progress = Progress::default();
+        progress.wait(Instant::ZERO);
+        assert_eq!(progress.update(Instant::ZERO).unwrap(), "Waiting for an answer, 60 s left");
+        for left in [59, 58] {
+            let now = progress.deadline().unwrap();
+            progress.timeout(now);
+            let text = format!("Waiting for an answer, {left} s left");
+            assert_eq!(progress.update(now), Some(text));
+        }
+        progress.begin("a", None, 0, Instant::ZERO);
+        assert_eq!(progress.deadline(), Some(Instant::ZERO + STALL_TIME));
     }
 
     #[test]

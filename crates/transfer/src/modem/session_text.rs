@@ -2,8 +2,9 @@
 //!
 //! A program of lrzsz that is terminated discards the output that its terminal has not sent, and
 //! with it its cancel sequence. Only its message arrives, and the prompt of the shell. If a program is
-//! killed, only the prompt arrives, and the terminal or the shell answers the next header of the
-//! receiver with text.
+//! killed, only the prompt arrives, often within a block. The terminal or the shell then echoes the
+//! next header of the receiver. A killed program may also leave its terminal without echo, so that
+//! nothing answers.
 
 use super::discarding::is_text;
 use net::time::{Duration, Instant};
@@ -17,6 +18,18 @@ const END_SILENCE: Duration = Duration::from_millis(500);
 /// Silence after text that may end with the prompt of a shell. Our choice: longer than most pauses of
 /// a network, because such text may be in a file.
 const PROMPT_SILENCE: Duration = Duration::from_secs(3);
+/// Silence after which a request is repeated that a program without a recognized prompt may echo. Our
+/// choice: the time after which the progress reports a stall.
+const STALL: Duration = Duration::from_secs(5);
+/// Silence after a request that follows a prompt. Our choice: longer than most pauses of a network.
+const REQUEST_SILENCE: Duration = Duration::from_secs(5);
+/// Start of a header in hexadecimal digits, after its padding.
+const HEX_HEADER: &[u8] = b"\x18B";
+/// Number of hexadecimal digits of a header, which no other text contains by chance.
+const HEADER_DIGITS: usize = 14;
+/// Bytes at the end of a header in hexadecimal digits: LF with parity, and XON. Readers of command
+/// lines echo them with the digits.
+const HEADER_END: [u8; 2] = [0x8a, 0x11];
 /// Silence after such text if the program does not answer requests for blocks, which were repeated by
 /// then. Our choice.
 const BLOCK_PROMPT_SILENCE: Duration = Duration::from_secs(6);
@@ -34,6 +47,8 @@ pub(super) enum TextStep {
     Probe,
     /// The remote program has ended.
     End,
+    /// A prompt arrived, and nothing answered the request after it.
+    NoAnswer,
 }
 
 /// Text since the last byte that is not text.
@@ -43,34 +58,54 @@ pub(super) struct SessionText {
     /// Whether a request for blocks, which is a control character, gets no answer of text.
     has_blocks: bool,
     due: Option<(Instant, TextStep)>,
-    /// Whether a request was repeated after the last byte that is not text.
+    /// Whether a request was repeated after a prompt, and only text has arrived since.
     is_probed: bool,
+    /// Digits of the repeated request.
+    request_digits: Vec<u8>,
 }
 
 impl SessionText {
     pub(super) const fn new(has_blocks: bool) -> Self {
-        Self { text: Vec::new(), has_blocks, due: None, is_probed: false }
+        let text = Vec::new();
+        let request_digits = Vec::new();
+        Self { text, has_blocks, due: None, is_probed: false, request_digits }
     }
 
-    /// Records received bytes.
-    pub(super) fn put(&mut self, bytes: &[u8], now: Instant) {
-        let start = bytes.iter().rposition(|byte| !is_text(*byte)).map_or(0, |at| at + 1);
+    /// Records received bytes. `has_data` is whether data of a file has arrived.
+    pub(super) fn put(&mut self, bytes: &[u8], has_data: bool, now: Instant) {
+        let is_other = |byte: &u8| !is_text(*byte) && !HEADER_END.contains(byte);
+        let start = bytes.iter().rposition(is_other).map_or(0, |at| at + 1);
         if start > 0 {
             self.text.clear();
             self.is_probed = false;
         }
-        self.text.extend_from_slice(bytes.get(start..).unwrap_or_default());
+        let rest = bytes.get(start..).unwrap_or_default();
+        self.text.extend(rest.iter().filter(|byte| !HEADER_END.contains(byte)));
         self.text.drain(..self.text.len().saturating_sub(TEXT_MAX_BYTES));
-        let contains = |wanted: &&[u8]| self.text.windows(wanted.len()).any(|part| part == *wanted);
-        self.due = if self.is_probed || END_TEXTS.iter().any(contains) {
+        self.due = if self.is_probed || self.has_end_text() {
             Some((now + END_SILENCE, TextStep::End))
-        } else if !ends_with_prompt(&self.text) {
-            None
         } else if self.has_blocks {
-            Some((now + BLOCK_PROMPT_SILENCE, TextStep::End))
-        } else {
+            let is_prompt = ends_with_prompt(&self.text);
+            is_prompt.then(|| (now + BLOCK_PROMPT_SILENCE, TextStep::End))
+        } else if ends_with_prompt(&self.text) {
             Some((now + PROMPT_SILENCE, TextStep::Probe))
+        } else {
+            has_data.then(|| (now + STALL, TextStep::Probe))
         };
+    }
+
+    /// Returns whether the text shows that the remote program has ended.
+    fn has_end_text(&self) -> bool {
+        let contains = |wanted: &[u8]| self.text.windows(wanted.len()).any(|part| part == wanted);
+        let is_echo = self.request_digits.len() == HEADER_DIGITS && contains(&self.request_digits);
+        is_echo || END_TEXTS.into_iter().any(contains)
+    }
+
+    /// Records `output` with the repeated request, whose echo shows that the remote program has ended.
+    pub(super) fn expect_echo(&mut self, output: &[u8]) {
+        let at = output.windows(2).rposition(|pair| pair == HEX_HEADER);
+        let digits = at.and_then(|at| output.get(at + 2..at + 2 + HEADER_DIGITS));
+        self.request_digits = digits.unwrap_or_default().to_vec();
     }
 
     /// Returns when [`Self::timeout`] is due.
@@ -83,7 +118,10 @@ impl SessionText {
         match self.due {
             Some((at, step)) if at <= now => {
                 self.due = None;
-                self.is_probed |= step == TextStep::Probe;
+                if step == TextStep::Probe && ends_with_prompt(&self.text) {
+                    self.is_probed = true;
+                    self.due = Some((now + REQUEST_SILENCE, TextStep::NoAnswer));
+                }
                 step
             }
             _ => TextStep::Wait,
@@ -111,24 +149,25 @@ mod tests {
     #[test]
     fn a_message_of_lrzsz_ends_a_download_after_silence() {
         let mut text = SessionText::new(false);
-        text.put(b"\x18\xd0data\xc0sz: caught sig", Instant::ZERO);
-        assert_eq!(text.deadline(), None);
-        text.put(b"nal 15; exiting\r\nready:", Instant::ZERO);
+        text.put(b"\x18\xd0data\xc0sz: caught sig", true, Instant::ZERO);
+        assert_eq!(text.deadline(), Some(Instant::ZERO + STALL));
+        text.put(b"nal 15; exiting\r\nready:", true, Instant::ZERO);
         assert_eq!(text.deadline(), Some(Instant::ZERO + END_SILENCE));
-        text.put(b"more text", Instant::ZERO + END_SILENCE);
+        text.put(b"more text", true, Instant::ZERO + END_SILENCE);
         let deadline = Instant::ZERO + END_SILENCE + END_SILENCE;
         assert_eq!(text.deadline(), Some(deadline));
         assert_eq!(text.timeout(Instant::ZERO + END_SILENCE), TextStep::Wait);
         assert_eq!(text.timeout(deadline), TextStep::End);
-        text.put(b"\x18j\x93", Instant::ZERO);
-        assert_eq!((text.deadline(), text.take()), (None, vec![]));
+        text.put(b"\x18j\x93", true, Instant::ZERO);
+        let stall = Some(Instant::ZERO + STALL);
+        assert_eq!((text.deadline(), text.take()), (stall, vec![]));
     }
 
     #[test]
     fn the_echo_of_a_header_ends_a_download_and_the_last_text_is_kept() {
         let mut text = SessionText::new(false);
-        text.put(&[b'a'; 5000], Instant::ZERO);
-        text.put(b"**^XB0900000000a87c\r\n", Instant::ZERO);
+        text.put(&[b'a'; 5000], true, Instant::ZERO);
+        text.put(b"**^XB0900000000a87c\r\n", true, Instant::ZERO);
         assert!(text.deadline().is_some());
         let kept = text.take();
         assert_eq!(kept.len(), TEXT_MAX_BYTES);
@@ -138,25 +177,51 @@ mod tests {
     #[test]
     fn after_a_prompt_an_answer_of_text_to_a_request_ends_a_download() {
         let mut text = SessionText::new(false);
-        text.put(b"\xd0data\xc0Killed\r\nann@host:~$ ", Instant::ZERO);
+        text.put(b"\xd0data\xc0Killed\r\nann@host:~$ ", true, Instant::ZERO);
         let probe = Instant::ZERO + PROMPT_SILENCE;
         assert_eq!(text.timeout(probe), TextStep::Probe);
-        assert_eq!(text.deadline(), None, "a program that does not answer may still send data");
-        text.put(b"sh: **B09: not found\r\n", probe);
+        assert_eq!(text.deadline(), Some(probe + REQUEST_SILENCE));
+        text.put(b"sh: **B09: not found\r\n", true, probe);
         assert_eq!(text.timeout(probe + END_SILENCE), TextStep::End);
         // A program answers with a header.
-        text.put(b"\xff\nready: ", Instant::ZERO);
+        text.put(b"\xff\nready: ", true, Instant::ZERO);
         assert_eq!(text.timeout(probe), TextStep::Probe);
-        text.put(b"**\x18C\x04\0\0\0\0", probe);
-        assert_eq!(text.deadline(), None);
-        text.put(b"text of a file", probe);
-        assert_eq!(text.deadline(), None);
+        for answer in [&b"**\x18C\x04\0\0\0\0"[..], b"text of a file"] {
+            text.put(answer, true, probe);
+            assert_eq!(text.due, Some((probe + STALL, TextStep::Probe)));
+        }
+    }
+
+    #[test]
+    fn a_prompt_and_silence_after_a_request_end_a_download() {
+        let mut text = SessionText::new(false);
+        text.put(b"\xd0data\nready: ", true, Instant::ZERO);
+        let probe = Instant::ZERO + PROMPT_SILENCE;
+        assert_eq!(text.timeout(probe), TextStep::Probe);
+        assert_eq!(text.timeout(probe + REQUEST_SILENCE), TextStep::NoAnswer);
+    }
+
+    #[test]
+    fn the_echo_of_the_repeated_request_ends_a_download_without_a_prompt() {
+        let mut text = SessionText::new(false);
+        text.put(b"\xd0data\nYour choice? ", false, Instant::ZERO);
+        assert_eq!(text.deadline(), None, "a program that prepares a file is not disturbed");
+        text.put(b"\xd0data\nYour choice? ", true, Instant::ZERO);
+        let probe = Instant::ZERO + STALL;
+        assert_eq!(text.timeout(probe), TextStep::Probe);
+        assert_eq!(text.deadline(), None, "a program that does not answer may still send data");
+        text.expect_echo(b"**\x18B09000000014d3e\r\x8a\x11");
+        text.put(b"text of a file: 09000000014d3f\r\n", true, probe);
+        assert_eq!(text.due, Some((probe + STALL, TextStep::Probe)));
+        text.put(b"**\x0709000000014d3e\r\n\x8a\x11", true, probe);
+        assert_eq!(text.due, Some((probe + END_SILENCE, TextStep::End)));
+        assert!(text.take().ends_with(b"**\x0709000000014d3e\r\n"));
     }
 
     #[test]
     fn silence_after_a_prompt_ends_a_download_of_blocks() {
         let mut text = SessionText::new(true);
-        text.put(b"\xff\x01Killed\r\n# ", Instant::ZERO);
+        text.put(b"\xff\x01Killed\r\n# ", true, Instant::ZERO);
         assert_eq!(text.timeout(Instant::ZERO + PROMPT_SILENCE), TextStep::Wait);
         assert_eq!(text.timeout(Instant::ZERO + BLOCK_PROMPT_SILENCE), TextStep::End);
     }

@@ -156,7 +156,7 @@ impl SessionProtocol {
         self.telnet.set_file_content(false);
     }
 
-    /// Returns whether Telnet adds a NUL to a CR.
+    /// Returns whether Telnet without BINARY carries the output, and adds a NUL to a CR.
     pub(super) fn sends_nul_after_cr(&self) -> bool {
         self.is_telnet() && !self.telnet.is_enabled(Side::Local, OptionCode::BINARY)
     }
@@ -263,7 +263,9 @@ impl SessionProtocol {
 
     /// Returns whether no data is queued for Telnet, and less than `max_bytes` for the carrier.
     pub(super) fn has_room(&self, max_bytes: usize) -> bool {
-        self.unsent_input.is_empty() && self.output().len() < max_bytes
+        let queued_len =
+            if self.is_telnet() { self.telnet.queued_len() } else { self.raw_output.len() };
+        self.unsent_input.is_empty() && queued_len < max_bytes
     }
 
     /// Discards the data that is queued for Telnet.
