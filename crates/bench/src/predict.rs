@@ -196,7 +196,7 @@ fn rest(time: Duration) -> Result<()> {
 /// `status`.
 fn wrong_counts(status: &str) -> Option<(u64, u64)> {
     let words: Vec<&str> = status.split_whitespace().collect();
-    let at = words.windows(2).position(|two| matches!(two, ["were", "wrong"]))?;
+    let at = words.windows(2).position(|two| matches!(two, ["was" | "were", "wrong"]))?;
     let displayed = words.get(at + 2)?.strip_prefix('(')?;
     Some((words.get(at.checked_sub(1)?)?.parse().ok()?, displayed.parse().ok()?))
 }

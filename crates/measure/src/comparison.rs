@@ -34,6 +34,7 @@ pub fn compare(
             match (Logins { target, options, interrupts }).measure()? {
                 Ok(mut results) => {
                     *reason = failure(&results);
+                    results.record.is_interrupted = interrupts.is_interrupted();
                     results.record.failure.clone_from(reason);
                     results.record.assessment = Some(Assessment::of(&results.record));
                     records.push(results.record);
@@ -42,8 +43,12 @@ pub fn compare(
             }
         }
     }
-    let compared = all
-        .into_iter()
-        .map(|(target, records, reason)| ComparedProgram::of(target.to_string(), records, reason));
+    let rounds = usize::try_from(rounds).unwrap_or(usize::MAX);
+    let compared = all.into_iter().map(|(target, records, reason)| {
+        let is_whole = records.len() == rounds && !records.iter().any(|one| one.is_interrupted);
+        let is_interrupted = interrupts.is_interrupted() && !is_whole;
+        let program = ComparedProgram::of(target.to_string(), records, reason);
+        ComparedProgram { is_interrupted, ..program }
+    });
     Ok(compared.collect())
 }

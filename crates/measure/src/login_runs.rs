@@ -21,6 +21,7 @@ use carrier::{
 use net::time::{Duration, Instant};
 use os::clock::Calibration;
 use os::tty::WindowSize;
+use records::Measurement;
 use records::assessment::{self, Assessment};
 use records::measures::AttemptOutcome;
 use std::net::SocketAddr;
@@ -79,7 +80,7 @@ impl Logins<'_> {
     pub(super) fn measure(&self) -> Result<Result<TryResults, TryFailure>> {
         let started_at = SystemTime::now();
         let calibration = Calibration::start();
-        let session = self.session(self.plan(), self.options.progress)?;
+        let session = self.session(self.plan(), self.options.progress, self.options.report)?;
         let mut context = EngineContext::new(true)?;
         let ended = match self.run_session(session, &mut context)? {
             Ok(ended) => ended,
@@ -117,16 +118,17 @@ impl Logins<'_> {
         )))
     }
 
-    /// Determines whether the login is usable, by the echo of a few keys at the first prompt.
+    /// Determines whether the login is usable, by the echo of a few keys: in the shell with
+    /// credentials, else at the first prompt.
     ///
     /// # Errors
     ///
     /// Returns the errors of [`Logins::measure`].
     pub(super) fn probe_availability(&self) -> Result<Result<Usable, TryFailure>> {
         let calibration = Calibration::start();
-        let plan =
-            SessionParameters { keys: PROBE_KEYS, echo_time: None, login: None, ..self.plan() };
-        let session = self.session(plan, None)?.until_echo();
+        let plan = SessionParameters { keys: PROBE_KEYS, echo_time: None, ..self.plan() };
+        let has_credentials = plan.login.is_some();
+        let session = self.session(plan, None, None)?.until_echo();
         let mut context = EngineContext::new(true)?;
         let ended = match self.run_session(session, &mut context)? {
             Ok(ended) => ended,
@@ -148,7 +150,12 @@ impl Logins<'_> {
             tick: calibration.finish(),
             refutation: None,
         };
+        let is_unusable = has_credentials && (findings.is_refused || findings.is_cut_off);
         let results = results_of_try(findings, &circumstances, None);
+        if let Some(reason) = results.notes.last().filter(|_| is_unusable) {
+            let kind = FailureKind::RemoteHost;
+            return Ok(Err(TryFailure::new(AttemptOutcome::NotUsable, kind, reason)));
+        }
         let Some(response_ns) = results.response_ns else {
             let kind = FailureKind::RemoteHost;
             let reason = ended.program_end.as_deref().unwrap_or(silence_reason(outcome));
@@ -157,6 +164,7 @@ impl Logins<'_> {
         let tcp = results.record.tcp.as_ref();
         Ok(Ok(Usable {
             response_ns,
+            login_ns: login_ns(&results.record),
             echo_p50_ns: results.record.echo.as_ref().map(|echo| echo.p50_ns),
             retransmissions: tcp.and_then(|tcp| tcp.retransmissions),
             grade: Assessment::of(&results.record).grade,
@@ -169,9 +177,10 @@ impl Logins<'_> {
         &self,
         plan: SessionParameters,
         progress: Option<fn(&str)>,
+        report: Option<fn(&str)>,
     ) -> Result<MeasureSession> {
         let interrupt = Some(self.interrupts.descriptor()?);
-        let progress = ProgressLine::new(progress);
+        let progress = ProgressLine::new(progress).with_report(report);
         Ok(match self.target {
             LoginTarget::Host { .. } => MeasureSession::new(plan, interrupt, progress),
             LoginTarget::Line(_) => MeasureSession::on_line(plan, interrupt, progress),
@@ -363,7 +372,23 @@ fn results_of_try(
     };
     let has_measured = record.echo.is_some() || record.screenful.is_some();
     let keystroke = median_keystroke(&findings, circumstances);
-    let is_incomplete = findings.is_refused || findings.is_cut_off || findings.unfinished.is_some();
+    let is_refused = findings.is_refused;
+    let is_incomplete = is_refused || findings.is_cut_off || findings.unfinished.is_some();
     let notes = findings.notes;
-    TryResults { record, notes, keystroke, accuracy, response_ns, has_measured, is_incomplete }
+    TryResults {
+        record,
+        notes,
+        keystroke,
+        accuracy,
+        response_ns,
+        has_measured,
+        is_refused,
+        is_incomplete,
+    }
+}
+
+/// Returns the time of a login, from the user name until the shell's prompt, ns.
+pub(super) fn login_ns(record: &Measurement) -> Option<u64> {
+    let password_prompt_ns = record.phases.password_prompt_ns.unwrap_or(0);
+    Some(record.phases.login_ns?.saturating_add(password_prompt_ns))
 }

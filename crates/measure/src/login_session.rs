@@ -87,6 +87,8 @@ pub struct SessionResults {
     pub(crate) is_cut_off: bool,
     /// The output or echo that ended the session because it was incomplete.
     pub(crate) unfinished: Option<Unfinished>,
+    /// Time from the user name until the prompt for a password.
+    pub(crate) password_prompt: Option<Duration>,
     /// Time from the last answer to a login prompt until the shell's prompt.
     pub(crate) login: Option<Duration>,
     /// Time that this process waited for a CPU from the connection to the first key.
@@ -233,6 +235,20 @@ impl MeasureSession {
                 Err(until) => break until,
             }
         };
+        let display_at = self.show_wait(cx.now);
+        self.deadline = self.deadline.into_iter().chain(display_at).min();
+    }
+
+    /// Displays the wait for a prompt, and returns the time at which the display changes.
+    fn show_wait(&mut self, now: Instant) -> Option<Instant> {
+        let (wait, what) = match &self.stage {
+            Stage::FirstPrompt(wait) => (wait, "waiting for a prompt"),
+            Stage::LoggingIn { wait, .. } => (wait, "logging in"),
+            _ => return None,
+        };
+        let (started_at, timeout) = wait.limits();
+        let step = self.progress.show_wait(what, now - started_at, timeout)?;
+        Some(now + step)
     }
 
     /// Runs one step of the current stage.
@@ -252,8 +268,7 @@ impl MeasureSession {
             Stage::LoggingIn { wait, has_sent_password, since } => {
                 let (prompt, at) = wait.poll(&self.console, &self.plan.prompts, cx.now)?;
                 let has_sent_password = *has_sent_password;
-                let duration = at - *since;
-                self.findings.login = (prompt == Prompt::Shell).then_some(duration);
+                self.findings.store_login_step(prompt, has_sent_password, at - *since);
                 self.on_prompt(prompt, has_sent_password, cx);
             }
             Stage::InitialCommand { name, request } => {
@@ -365,7 +380,6 @@ impl MeasureSession {
         self.console.type_keys(format!("{text}\r").as_bytes(), cx);
         let wait = Wait::for_known(cx.now, self.plan.timeout);
         self.stage = Stage::LoggingIn { wait, has_sent_password: is_password, since: cx.now };
-        self.progress.show("logging in");
     }
 
     fn begin_initial_command(&mut self, cx: &mut Cx<'_>) {
@@ -627,7 +641,6 @@ impl Stream for MeasureSession {
         self.console.start(cx);
         let timeout = self.greeting_timeout.min(self.plan.timeout);
         self.stage = Stage::FirstPrompt(Wait::new(cx.now, timeout));
-        self.progress.show(&format!("waiting for a prompt, up to {} s", timeout.as_secs()));
         self.poll(cx);
     }
 

@@ -339,6 +339,7 @@ fn a_name_and_a_password_lead_to_the_shell() {
     let plan = SessionParameters { login: Some(login), ..plan(1) };
     let (findings, _) = run_session(plan, RemoteShell { questions, ..RemoteShell::new() });
     assert!(findings.notes.is_empty(), "{:?}", findings.notes);
+    assert!(findings.password_prompt.is_some() && findings.login.is_some());
     assert!(findings.screenful.is_some_and(|(_, is_command)| is_command));
 }
 

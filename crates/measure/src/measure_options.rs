@@ -6,6 +6,7 @@ use super::target::MeasureTarget;
 use anyhow::Result;
 use carrier::{AddressFamilies, Route};
 use net::time::Duration;
+use records::severity::Severity;
 use std::path::PathBuf;
 use transfer::ftp::FtpCredentials;
 use transfer::url::Url;
@@ -37,6 +38,8 @@ pub struct MeasureOptions {
     /// Displays the status of the measurement, on one line; an empty text erases it. `None`
     /// disables the display.
     pub progress: Option<fn(&str)>,
+    /// Receives a wait of some seconds for a prompt, if there is no display. `None` disables this.
+    pub report: Option<fn(&str)>,
 }
 
 /// Options of a measured login.
@@ -64,5 +67,5 @@ pub struct FileOptions {
     /// Returns the credentials for the FTP server of a URL.
     pub credentials: fn(&Url) -> Result<FtpCredentials>,
     /// Receives messages for the user.
-    pub message: fn(&str),
+    pub message: fn(Severity, &str),
 }

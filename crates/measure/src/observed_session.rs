@@ -94,6 +94,7 @@ fn steps(findings: &SessionResults, record: &Measurement, is_program: bool) -> S
         tls_cpu_ns: None,
         negotiation_ns: phases.negotiation_ns,
         prompt_ns: phases.login_prompt_ns.filter(|_| has_known_prompt),
+        password_prompt_ns: phases.password_prompt_ns,
         login_ns: findings.login.map(nanos),
         own_wait_ns: findings.login_wait.map(nanos),
     }

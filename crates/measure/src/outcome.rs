@@ -24,6 +24,8 @@ pub struct TryResults {
     pub(super) response_ns: Option<u64>,
     /// Whether any requested value was measured.
     pub has_measured: bool,
+    /// Whether the remote host refused the credentials.
+    pub(super) is_refused: bool,
     /// Whether the results are incomplete, because the remote host refused a part of the
     /// measurement or ended the session early.
     pub is_incomplete: bool,
@@ -34,6 +36,8 @@ pub struct TryResults {
 pub(super) struct Usable {
     /// Time until the target was usable, ns.
     pub(super) response_ns: u64,
+    /// Time of the login, from the user name until the shell's prompt, ns.
+    pub(super) login_ns: Option<u64>,
     /// Median echo, ns.
     pub(super) echo_p50_ns: Option<u64>,
     /// Number of retransmitted TCP segments.
@@ -49,6 +53,7 @@ impl Usable {
     pub(super) const fn without_echo(response_ns: u64) -> Self {
         Self {
             response_ns,
+            login_ns: None,
             echo_p50_ns: None,
             retransmissions: None,
             grade: Grade::Ok,

@@ -12,7 +12,14 @@ pub struct ProgressLine {
     painted_text: String,
     /// Remaining time when the latest count was displayed.
     shown_remaining: Option<Duration>,
+    /// Receives a long wait, if there is no display.
+    report: Option<fn(&str)>,
 }
+
+/// A wait is reported after this time, if there is no display.
+const WAIT_REPORTED_AFTER: Duration = Duration::from_secs(3);
+/// Interval at which the remaining time of a wait is displayed.
+const WAIT_STEP: Duration = Duration::from_secs(1);
 
 /// A remaining time is displayed from this time on.
 const REMAINING_MIN: Duration = Duration::from_secs(2);
@@ -26,6 +33,35 @@ impl ProgressLine {
     /// `None` disables the line.
     pub fn new(display: Option<fn(&str)>) -> Self {
         Self { display, ..Self::default() }
+    }
+
+    /// Makes a line without a display pass a long wait to `report`, once.
+    #[must_use]
+    pub(crate) fn with_report(self, report: Option<fn(&str)>) -> Self {
+        Self { report: report.filter(|_| self.display.is_none()), ..self }
+    }
+
+    /// Displays a wait that has taken `elapsed` of `limit`. Returns the time until the next call, or
+    /// `None` if no further call is needed.
+    pub(crate) fn show_wait(
+        &mut self,
+        what: &str,
+        elapsed: Duration,
+        limit: Duration,
+    ) -> Option<Duration> {
+        let remaining = limit.saturating_sub(elapsed);
+        let text = || format!("{what}, {} left", rounded(remaining));
+        if self.display.is_some() {
+            self.text = text();
+            return Some(WAIT_STEP).filter(|step| remaining > *step);
+        }
+        let report = self.report?;
+        if elapsed < WAIT_REPORTED_AFTER {
+            return Some(WAIT_REPORTED_AFTER - elapsed).filter(|wait| *wait < remaining);
+        }
+        self.report = None;
+        report(&text());
+        None
     }
 
     /// Sets the text of the line.
@@ -121,6 +157,31 @@ mod tests {
         line.paint();
         line.paint();
         assert_eq!(displayed(), ["logging in"]);
+    }
+
+    #[test]
+    fn the_remaining_time_of_a_wait_is_displayed_every_second() {
+        let mut line = ProgressLine::new(Some(display));
+        let [second, limit] = [1, 3].map(Duration::from_secs);
+        for elapsed in 0..3 {
+            let next = line.show_wait("waiting", Duration::from_secs(elapsed), limit);
+            assert_eq!(next, (elapsed < 2).then_some(second));
+            line.paint();
+        }
+        assert_eq!(displayed(), ["waiting, 3 s left", "waiting, 2 s left", "waiting, 1 s left"]);
+    }
+
+    #[test]
+    fn without_a_display_a_long_wait_is_reported_once() {
+        let mut line = ProgressLine::new(None).with_report(Some(display));
+        let [second, limit] = [1, 30].map(Duration::from_secs);
+        assert_eq!(line.show_wait("waiting", second, limit), Some(2 * second));
+        assert!(displayed().is_empty());
+        assert_eq!(line.show_wait("waiting", 3 * second, limit), None);
+        assert_eq!(line.show_wait("waiting", 4 * second, limit), None);
+        assert_eq!(displayed(), ["waiting, 27 s left"]);
+        let mut short = ProgressLine::new(None).with_report(Some(display));
+        assert_eq!(short.show_wait("waiting", second, 2 * second), None);
     }
 
     #[test]

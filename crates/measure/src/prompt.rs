@@ -117,6 +117,11 @@ impl Wait {
         if now < quiet_at { Err(quiet_at) } else { Ok((prompt, data_at.unwrap_or(now))) }
     }
 
+    /// Returns the start of the wait, and its timeout without any data.
+    pub(crate) const fn limits(&self) -> (Instant, Duration) {
+        (self.started_at, self.timeout)
+    }
+
     /// Returns the time of the latest data, or the start of the wait.
     pub(crate) fn latest(&self, console: &MeasureConsole) -> Instant {
         console.data_at().map_or(self.started_at, |at| at.max(self.started_at))

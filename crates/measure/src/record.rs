@@ -22,6 +22,22 @@ use records::split_error::{EmptyIntervals, SplitError};
 use records::{LayerTime, Measurement, statistics, verdict};
 use std::time::SystemTime;
 
+impl SessionResults {
+    /// Stores the time from the last answer to `prompt`.
+    pub(super) fn store_login_step(
+        &mut self,
+        prompt: Prompt,
+        has_sent_password: bool,
+        time: Duration,
+    ) {
+        match prompt {
+            Prompt::Shell => self.login = Some(time),
+            Prompt::Password if !has_sent_password => self.password_prompt = Some(time),
+            _ => {}
+        }
+    }
+}
+
 /// Returns a record without any measured values.
 pub(crate) fn empty_record(target: String, via: String, started_at: SystemTime) -> Measurement {
     Measurement {
@@ -48,6 +64,7 @@ pub(crate) fn empty_record(target: String, via: String, started_at: SystemTime) 
         predictions: Vec::new(),
         causes: Vec::new(),
         verdict: String::new(),
+        is_interrupted: false,
         failure: None,
         assessment: None,
     }
@@ -146,6 +163,7 @@ fn phases(findings: &SessionResults, circumstances: &Circumstances) -> Phases {
             Prompt::Shell => PromptKind::Shell,
             Prompt::Confirmation | Prompt::Silence => PromptKind::Silence,
         }),
+        password_prompt_ns: findings.password_prompt.map(nanos),
         login_ns: findings.login.map(nanos),
     }
 }

@@ -2,7 +2,7 @@
 //! determine whether the target is usable.
 
 use super::interrupt::Interrupts;
-use super::login_runs::Logins;
+use super::login_runs::{Logins, login_ns};
 use super::measure_options::MeasureOptions;
 use super::nanoseconds::nanos;
 use super::observed;
@@ -96,6 +96,7 @@ impl Series<'_> {
                 }),
                 Some(first) => self.probe_availability()?.map(|usable| Attempt {
                     response_ns: Some(usable.response_ns),
+                    login_ns: usable.login_ns,
                     echo_p50_ns: usable.echo_p50_ns,
                     retransmissions: usable.retransmissions,
                     grade: grade_of_probe(&usable, &assessment(first)),
@@ -117,8 +118,11 @@ impl Series<'_> {
             });
             (self.on_try)(&tries);
             last_failure = outcome.err().or(last_failure);
-            if last_failure.as_ref().is_some_and(|last| last.kind == FailureKind::Request) {
-                // An invalid request would fail at every further try.
+            let is_refused = measured.as_ref().is_some_and(|results| results.is_refused);
+            let is_invalid = |last: &TryFailure| last.kind == FailureKind::Request;
+            if is_refused || last_failure.as_ref().is_some_and(is_invalid) {
+                // An invalid request would fail at every further try, and a host may lock the
+                // account after several refused logins.
                 break;
             }
         }
@@ -165,6 +169,7 @@ impl Series<'_> {
                 record.verdict = format!("The measurement was interrupted before its end. {rest}");
             }
         }
+        record.is_interrupted = self.interrupts.is_interrupted();
         record.assessment = Some(Assessment::of(&record));
         let last_failure = last_failure.filter(|_| measured.is_none());
         SeriesResult { last_failure, measured, record }
@@ -213,6 +218,7 @@ impl Series<'_> {
             accuracy: None,
             response_ns: None,
             has_measured: true,
+            is_refused: false,
             is_incomplete: false,
         }))
     }
@@ -238,6 +244,7 @@ fn successful(at_ns: u64, results: &TryResults) -> Attempt {
     let record = &results.record;
     Attempt {
         response_ns: results.response_ns,
+        login_ns: login_ns(record),
         echo_p50_ns: record.echo.as_ref().map(|echo| echo.p50_ns),
         retransmissions: record.tcp.as_ref().and_then(|tcp| tcp.retransmissions),
         grade: Some(assessment(results).grade),
@@ -333,6 +340,7 @@ fn measure_recording(path: &Path) -> Result<Result<TryResults, TryFailure>> {
         accuracy: None,
         response_ns: None,
         has_measured,
+        is_refused: false,
         is_incomplete: false,
     }))
 }

@@ -260,6 +260,7 @@ impl Files<'_> {
             accuracy: found.accuracy,
             response_ns: found.response_ns,
             has_measured,
+            is_refused: false,
             is_incomplete: found.observed.files.is_some_and(|files| files.aborted.is_some()),
         }
     }

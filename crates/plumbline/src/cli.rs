@@ -5,20 +5,25 @@ use crate::manual::entries::{
     CONFIGURATION, EXIT_STATUS, HOME, JOURNAL, KNOWN_HOSTS, RUNTIME, STATE, STORE,
 };
 use crate::{
-    certificates, demo, exit, files, gateway, lab, login, manual, measure, meters, replay, serve,
-    stats,
+    certificates, demo, exit, files, gateway, heading, lab, login, manual, measure, meters,
+    output_style, replay, serve, stats, version,
 };
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
+use records::severity::Severity;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Telnet, FTP, TFTP and serial client and server that measures where the time goes.
 #[derive(Debug, Parser)]
-#[command(name = "plumb", version, max_term_width = 100)]
+#[command(name = "plumb", version, long_version = version::long(), max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
+    /// Color the output. auto: on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_name = "auto|always|never", default_value = "auto",
+          hide_possible_values = true, help_heading = heading::OUTPUT)]
+    color: ColorChoice,
 }
 
 #[derive(Debug, Subcommand)]
@@ -160,10 +165,27 @@ fn command_with_help(columns: usize) -> clap::Command {
     with_help(command()).mut_subcommands(with_help)
 }
 
+/// Returns whether the words may print the help of the program, which lists all commands.
+fn may_print_commands(words: &[OsString]) -> bool {
+    let first = words.get(1).and_then(|word| word.to_str());
+    first.is_none_or(|word| word == "help" || word.starts_with('-'))
+}
+
+/// Describes the command help as the other commands are described. clap adds it when it builds the
+/// definition, which takes some time for all commands.
+fn with_described_help(mut command: clap::Command) -> clap::Command {
+    command.build();
+    command.mut_subcommand("help", |help| help.about("Print the help of a command"))
+}
+
 fn parse(words: &[OsString]) -> Result<Arguments, clap::Error> {
-    let columns = exit::stdout_columns();
-    let mut matches = command_with_help(columns).try_get_matches_from(words)?;
-    let program = command();
+    let columns = output_style::stdout_columns();
+    let mut command = command_with_help(columns);
+    if may_print_commands(words) {
+        command = with_described_help(command);
+    }
+    let mut matches = command.try_get_matches_from(words)?;
+    let program = self::command();
     let login = matches.subcommand_matches("login").zip(program.find_subcommand("login"));
     let typed = login.map(|(matches, login)| login::TypedLogin::of(matches, login));
     let arguments = Arguments::from_arg_matches_mut(&mut matches);
@@ -204,6 +226,7 @@ pub(crate) fn run() -> ExitCode {
         Ok(arguments) => arguments,
         Err(code) => return code,
     };
+    output_style::set_color(arguments.color);
     exit::code(match arguments.command {
         Command::Login(arguments) => login::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
@@ -231,7 +254,6 @@ pub(crate) fn run() -> ExitCode {
 
 /// Prints the requested help, or one sentence about the invalid arguments.
 fn report_parse_error(error: &clap::Error) -> ExitCode {
-    use std::io::Write;
     if !error.use_stderr() {
         return exit::code(error.print().map_err(|error| exit::local_failure(&error.into())));
     }
@@ -248,7 +270,8 @@ fn report_parse_error(error: &clap::Error) -> ExitCode {
     let sentence = sentence.strip_prefix("error: ").unwrap_or(&sentence);
     let hint =
         suggestion(error).map(|word| format!("; perhaps '{word}' was meant")).unwrap_or_default();
-    _ = writeln!(std::io::stderr(), "plumb: {sentence}{hint}; see --help");
+    let sentence = format!("{sentence}{hint}; see --help");
+    exit::print_diagnostic(Severity::Error, &sentence);
     ExitCode::from(exit::WRONG_ARGUMENTS)
 }
 
@@ -302,6 +325,19 @@ mod tests {
         }
         assert!(!is_quoted, "{line}");
         commands
+    }
+
+    #[test]
+    fn the_command_help_is_described_as_the_other_commands() {
+        let words = ["plumb", "--help"].map(OsString::from);
+        assert!(
+            may_print_commands(&words) && !may_print_commands(&["plumb", "get"].map(Into::into))
+        );
+        let help = parse(&words).unwrap_err().to_string();
+        assert!(help.contains(" Print the help of a command\n"), "{help}");
+        assert!(!help.contains("this message"), "{help}");
+        let words = ["plumb", "help", "get"].map(OsString::from);
+        assert!(parse(&words).unwrap_err().to_string().contains("Download files by FTP or TFTP"));
     }
 
     #[test]

@@ -1,5 +1,8 @@
-//! Exit status of a command, and the error message of a failed one.
+//! Exit status of a command, and its messages on the standard error.
 
+use crate::output_style;
+use records::severity::Severity;
+use report::diagnostic::diagnostic;
 use std::process::ExitCode;
 use transfer::{FailureClass, termination};
 
@@ -65,23 +68,27 @@ pub(crate) fn code(result: Result) -> ExitCode {
 
 /// Prints the error of a failed command on stderr, in one sentence.
 pub(crate) fn print_error(error: &anyhow::Error) {
-    print_sentence(&format!("{error:#}"));
+    print_diagnostic(Severity::Error, &format!("{error:#}"));
+}
+
+/// Prints a note on stderr.
+pub(crate) fn print_note(sentence: &str) {
+    print_diagnostic(Severity::Note, sentence);
+}
+
+/// Prints a warning on stderr.
+pub(crate) fn print_warning(sentence: &str) {
+    print_diagnostic(Severity::Warning, sentence);
 }
 
 /// Prints a sentence on stderr, wrapped at the width of a terminal; elsewhere it is one line.
-pub(crate) fn print_sentence(sentence: &str) {
+pub(crate) fn print_diagnostic(severity: Severity, sentence: &str) {
     use std::io::Write;
-    let text = format!("plumb: {}", records::escape::message(sentence));
+    let text = records::escape::message(sentence);
     let columns = os::tty::WindowSize::of(std::io::stderr()).map(|size| size.columns.into());
+    let text = diagnostic(severity, &text, columns, output_style::colors_stderr());
     // Ignored: stderr may be closed.
-    _ = writeln!(std::io::stderr(), "{}", wrapped(text, columns));
-}
-
-fn wrapped(text: String, columns: Option<usize>) -> String {
-    match columns {
-        Some(columns) if columns > 0 => report::table::wrap(&text, columns).join("\n"),
-        _ => text,
-    }
+    _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// Prints an error of this machine, and returns the failure. If the reader of the standard output has
@@ -99,35 +106,4 @@ pub(crate) fn local_failure(error: &anyhow::Error) -> Failure {
 pub(crate) fn remote_failure(message: String) -> Failure {
     print_error(&anyhow::Error::msg(message));
     Failure::RemoteHost
-}
-
-/// Returns the width of the terminal on stdout, else `COLUMNS`, else 80. The result is at least 40
-/// and at most 200.
-pub(crate) fn stdout_columns() -> usize {
-    known_stdout_columns().unwrap_or(80).clamp(40, 200)
-}
-
-/// Returns the width of the terminal on stdout, else `COLUMNS`, else the maximum, so that each row of
-/// a table is one line in a pipe or a file. The result is at least 40.
-pub(crate) fn stdout_columns_of_table() -> usize {
-    known_stdout_columns().map_or(usize::MAX, |columns| columns.clamp(40, 200))
-}
-
-fn known_stdout_columns() -> Option<usize> {
-    let size = os::tty::WindowSize::of(std::io::stdout());
-    let columns_variable = || std::env::var("COLUMNS").ok()?.parse().ok();
-    size.map(|size| usize::from(size.columns)).or_else(columns_variable)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_message_is_wrapped_at_words_only_on_a_terminal() {
-        let text = "plumb: 10.0.0.1:99 refuses the connection: check the port".to_owned();
-        let expected = "plumb: 10.0.0.1:99 refuses the\nconnection: check the port";
-        assert_eq!(wrapped(text.clone(), Some(40)), expected);
-        assert_eq!(wrapped(text.clone(), None), text);
-    }
 }

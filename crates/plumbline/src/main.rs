@@ -19,6 +19,7 @@ mod replay;
 mod serve;
 mod stats;
 mod terminal_filter;
+mod version;
 
 use std::process::ExitCode;
 

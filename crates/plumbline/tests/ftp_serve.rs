@@ -83,6 +83,41 @@ fn curl_works_if_tls_is_required() {
     transfer_with_curl("127.0.0.1", &["--ssl-reqd", "-k"], &["--ftp-tls", "required"]);
 }
 
+#[test]
+#[ignore = "needs curl"]
+fn anonymous_users_need_no_tls_if_it_is_required_of_other_users_only() {
+    let directories = TestDirectories::new();
+    fs::write(directories.remote_path("file"), b"public").unwrap();
+    let root = format!("root = \"{}\"", directories.remote_path("").display());
+    let lines = |key: &str| {
+        let users = directories.users_file(&root);
+        format!("tls = \"required\"\nanonymous = true\nusers = \"{users}\"\n{key}")
+    };
+    let server = Server::configured(&directories, &lines("anonymous-in-cleartext = true\n"), &[]);
+    let url = server.url("127.0.0.1", "file");
+    let curl = |words: &[&str], url: &str| {
+        let words = [&["-sS", "--max-time", "30"], words, &[url]].concat();
+        directories.run_client("curl", &words, "")
+    };
+    for words in [&[][..], &["--ssl-reqd", "-k"], &["-u", "ann:secret", "--ssl-reqd", "-k"]] {
+        let output = curl(words, &url);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "public", "{words:?}: {output:?}");
+    }
+    // 67: the login was denied.
+    assert_eq!(curl(&["-u", "ann:secret"], &url).status.code(), Some(67));
+    let line = server.wait_for_log("TLS is required");
+    assert!(line.contains("refused: it sent USER without AUTH TLS"), "{line}");
+    let mut raw = ControlConnection::connect(&server);
+    assert_eq!([raw.send("USER ftp"), raw.send("PASS x")], [331, 230]);
+    assert_eq!(raw.retrieve("RETR file").unwrap(), b"public");
+    assert_eq!(raw.send("USER ann"), 530);
+    drop(server);
+    // By default, anonymous users need TLS, too.
+    let server = Server::configured(&directories, &lines(""), &[]);
+    assert_eq!(curl(&[], &server.url("127.0.0.1", "file")).status.code(), Some(67));
+    server.wait_for_log("refused: it sent USER without AUTH TLS, and TLS is required");
+}
+
 // attack row 97
 #[test]
 #[ignore = "needs curl"]

@@ -435,7 +435,7 @@ fn a_full_local_disk_and_a_read_only_remote_directory_are_reported() {
         let messages = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(4), "{messages}");
         // Whether the disk has room for a part of the file depends on the size of the first read.
-        let is_error = |line: &&str| !line.starts_with("plumb: saved ");
+        let is_error = |line: &&str| !line.starts_with("plumb: note: saved ");
         let errors: Vec<&str> = messages.lines().filter(is_error).collect();
         assert_eq!(errors.len(), 1, "{messages}");
         assert!(errors[0].contains("the disk is full: free some space"), "{messages}");

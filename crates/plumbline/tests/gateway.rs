@@ -240,7 +240,10 @@ fn each_failure_to_start_is_one_sentence_with_its_exit_code() {
         let (message, code) = failure(&namespace, &["-p", &port]);
         assert!(message.contains("in use") && code == Some(4), "{message}");
         let (message, code) = failure("pid:4194305", &[]);
-        assert_eq!((message.as_str(), code), ("plumb: there is no process 4194305\n", Some(4)));
+        assert_eq!(
+            (message.as_str(), code),
+            ("plumb: error: there is no process 4194305\n", Some(4))
+        );
         let (message, code) = failure("netns:/nonexistent/ns", &[]);
         assert!(message.contains("/nonexistent/ns") && code == Some(4), "{message}");
         let (message, code) = failure("tap0", &[]);

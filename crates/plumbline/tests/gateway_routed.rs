@@ -434,7 +434,7 @@ fn without_root_the_refusal_names_it() {
     in_new_network(enter_new_network, || {
         let mut command = command(&["serial:/dev/ptmx?link=slip&address=192.0.2.10"]);
         let Output { stderr, status, .. } = command.uid(NOBODY).gid(NOBODY).output().unwrap();
-        let message = "plumb: no permission to create a TUN and its routes: run as root\n";
+        let message = "plumb: error: no permission to create a TUN and its routes: run as root\n";
         assert_eq!(
             (String::from_utf8(stderr).unwrap().as_str(), status.code()),
             (message, Some(4))

@@ -7,12 +7,14 @@ mod login_harness;
 
 use login_harness::relay::{self, Path};
 use login_harness::serve_process::{PORT, ServeProcess, unique};
-use login_harness::{SERVER, TerminalUser, in_new_network, listen};
+use login_harness::{SERVER, TerminalUser, in_new_network, listen, start_busybox};
 use net::time::Duration;
 use os::tty::WindowSize;
 use protocols::terminal::{InputModes, Style};
+use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::net::Shutdown;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::thread;
 
@@ -256,6 +258,71 @@ fn prediction_does_not_change_the_screen_over_a_path_with_jitter_and_stalls() {
                 );
             }
         }
+    });
+}
+
+/// Time between two keys of a fast typist.
+const KEY_INTERVAL: Duration = Duration::from_millis(120);
+
+/// Types `line` at the pace of a user.
+fn type_line(user: &mut TerminalUser, line: &str) {
+    for key in line.chars() {
+        user.type_keys(&key.to_string());
+        user.read_for(KEY_INTERVAL);
+    }
+}
+
+/// Returns the count before `text` in the page of the command status.
+fn status_count(page: &str, text: &str) -> u64 {
+    let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    let before = page.split(text).next().unwrap().trim_end();
+    let word = before.rsplit(' ').next().unwrap();
+    word.parse().unwrap_or_else(|_| panic!("{text}: {page}"))
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, bash and busybox"]
+fn on_a_fast_path_typed_keys_names_and_passwords_are_not_wrong_predictions() {
+    in_new_network(|| {
+        let program = unique("login");
+        let script = "#!/bin/sh\nprintf 'host login: '\nread -r name\nprintf 'Password: '\n\
+            stty -echo\nread -r word\nstty echo\nexec env PS1=ready: TERM=xterm bash --norc -i\n";
+        std::fs::write(&program, script).unwrap();
+        std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+        let server = start_busybox(program.to_str().unwrap());
+        let port = server.port().to_string();
+        for predict in ["always", "auto"] {
+            let mut user = TerminalUser::with_arguments(&["--predict", predict, SERVER, &port]);
+            user.wait_for_text("login:");
+            type_line(&mut user, "someone\r");
+            user.wait_for_text("Password:");
+            type_line(&mut user, "very secret\r");
+            user.wait_for_text("ready:");
+            let lines = [
+                ("echo abcdefghij", "\nabcdefghij\nready:"),
+                ("cd /usr/share", "cd /usr/share\nready:"),
+                ("pwd", "\n/usr/share\nready:"),
+            ];
+            for (line, output) in lines {
+                type_line(&mut user, line);
+                user.type_keys("\r");
+                user.wait_for_text(output);
+            }
+            assert!(!user.all_output().contains("very"), "{}", user.all_output());
+            user.type_keys("\x1d");
+            user.wait_for_text("plumb>");
+            user.type_keys("status\r");
+            user.wait_for_text("CPU time");
+            let page = user.all_output().to_owned();
+            if predict == "auto" {
+                // After some fast echoes, the prediction is disabled.
+                assert!(page.contains("Echo is not predicted."), "{page}");
+                continue;
+            }
+            assert_eq!(status_count(&page, "were wrong"), 0, "{page}");
+            assert!(status_count(&page, "were confirmed") > 20, "{page}");
+        }
+        std::fs::remove_file(program).unwrap();
     });
 }
 

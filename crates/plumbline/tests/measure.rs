@@ -225,7 +225,7 @@ fn is_refused_by(via: &str) {
     let output = command.args(["measure", "10.0.0.1:9", "--via", via]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(error.contains("FAILED: 10.0.0.1:9 refuses the connection"), "{error}");
+    assert!(error.contains("plumb: error: 10.0.0.1:9 refuses the connection"), "{error}");
     assert_eq!(error.lines().count(), 1);
 }
 

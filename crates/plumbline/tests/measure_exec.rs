@@ -143,13 +143,13 @@ fn a_program_that_is_missing_or_ends_at_once_has_its_reason_and_exit_code() {
     let directory = TestDirectory::new("ends");
     let measure = |command: &str| directory.measure(&["--timeout", "5", "--exec", command]);
     let missing = measure("plumb-none x");
-    assert_failed(&missing, 2, "plumb: cannot run 'plumb-none': No such file");
+    assert_failed(&missing, 2, "plumb: error: cannot run 'plumb-none': No such file");
     let ended = measure("sh -c 'echo no route; exit 7'");
     assert_failed(&ended, 1, "FAILED: the program ended (exit status: 7): no route");
     let killed = measure("sh -c 'kill -9 $$'");
     assert_failed(&killed, 1, "FAILED: the program ended (signal: 9 (SIGKILL))");
     let unbalanced = measure("sh 'x");
-    assert_failed(&unbalanced, 2, "plumb: invalid value 'sh 'x'");
+    assert_failed(&unbalanced, 2, "plumb: error: invalid value 'sh 'x'");
 }
 
 #[test]
@@ -199,6 +199,26 @@ fn the_question_for_an_unknown_host_key_is_not_answered() {
         assert_failed(&output, 1, "FAILED: a question must be answered before the login");
         assert!(!fs::exists(server.directory.path("known_hosts")).unwrap());
     });
+}
+
+#[test]
+fn a_comparison_is_also_written_as_a_page() {
+    let directory = TestDirectory::new("page");
+    let page = directory.path("page.html");
+    let options = ["--keys", "20", "--rounds", "1", "--html", &page, "--compare"];
+    let output = directory.measure(&[&options[..], &["/bin/sh -i", "/bin/sh -i +m"]].concat());
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let verdict = text.lines().next().unwrap();
+    assert!(verdict.starts_with("OK: ") || verdict.starts_with("SLOW: "), "{text}");
+    let html = fs::read_to_string(&page).unwrap();
+    let lead = html.split("<p class=\"lead\">").nth(1).unwrap();
+    assert!(verdict.starts_with(lead.split_once(':').unwrap().0), "{html}");
+    assert!(html.contains("<h2>Programs side by side</h2>"), "{html}");
+    for figure in ["echo, median", "echo, 95th percentile", "screenful", "during other output"] {
+        assert!(html.contains(figure), "{figure}");
+    }
+    assert!(html.contains("/bin/sh -i +m: echo, median, "), "{html}");
 }
 
 #[test]

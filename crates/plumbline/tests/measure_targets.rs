@@ -11,7 +11,7 @@ mod login_harness;
 use login_harness::serve_process::ServeProcess;
 use login_harness::{
     SERVER, Server, TerminalUser, in_configured_network, in_new_network, poll_until_timeout,
-    terminal_relay,
+    start_busybox, terminal_relay,
 };
 use os::process::Program;
 use os::pty::Pty;
@@ -19,8 +19,10 @@ use os::tty::WindowSize;
 use records::Measurement;
 use records::measures::AttemptOutcome;
 use records::sizes::Direction;
+use rustix::process::Signal;
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 use std::fs;
+use std::io::Read;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
@@ -373,6 +375,94 @@ fn the_first_attempt_is_measured_and_all_attempts_count_for_availability() {
     });
 }
 
+/// Writes a login program that asks for a name and a password, appends both to the file `logins`, and
+/// starts a shell after the password "secret". Returns the program and the file of the password.
+fn login_program(directory: &TestDirectory, password: &str) -> (String, String) {
+    let program = directory.path("login");
+    let log = directory.path("logins");
+    let script = format!(
+        "#!/bin/sh\nprintf 'host login: '\nread -r name\nprintf 'Password: '\nstty -echo\n\
+         read -r password\nstty echo\necho \"$name:$password\" >> {log}\n\
+         [ \"$password\" = secret ] && exec /bin/sh -i\n\
+         printf '\\nLogin incorrect\\nhost login: '\nread -r name\n"
+    );
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let file = directory.path("password");
+    fs::write(&file, format!("{password}\n")).unwrap();
+    (program, file)
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and busybox"]
+fn each_try_logs_in_with_the_credentials() {
+    in_new_network(|| {
+        let directory = TestDirectory::new();
+        let (program, password) = login_program(&directory, "secret");
+        let server = start_busybox(&program);
+        let target = format!("{SERVER}:{}", server.port());
+        let login = ["--user", "me", "--password-file", &password, "--keys", "5"];
+        let words = [&login[..], &["--every", "100ms", "--tries", "3", &target]].concat();
+        let record = directory.measure(&words);
+        assert_eq!(fs::read_to_string(directory.path("logins")).unwrap(), "me:secret\n".repeat(3));
+        assert!(record.phases.password_prompt_ns.is_some(), "{:?}", record.phases);
+        for one in &record.tries {
+            assert_eq!(one.outcome, AttemptOutcome::Ok, "{:?}", record.tries);
+            assert!(one.login_ns.is_some() && one.echo_p50_ns.is_some(), "{:?}", record.tries);
+        }
+        // The next tries are refused, and each of them is a failure.
+        let first = fs::read_to_string(&program).unwrap();
+        let refusing = first.replace("[ \"$password\" = secret ]", "[ $(wc -l < LOG) = 1 ]");
+        fs::remove_file(directory.path("logins")).unwrap();
+        fs::write(&program, refusing.replace("LOG", &directory.path("logins"))).unwrap();
+        let output = directory.plumb(&[&["measure", "--json"], &words[..]].concat());
+        let record = Measurement::from_json(&String::from_utf8_lossy(&output.stdout)).unwrap();
+        let outcomes: Vec<_> = record.tries.iter().map(|one| one.outcome).collect();
+        let expected = [AttemptOutcome::Ok, AttemptOutcome::NotUsable, AttemptOutcome::NotUsable];
+        assert_eq!(outcomes, expected);
+        assert_eq!(record.tries[2].error.as_deref(), Some("the login was refused"));
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and busybox"]
+fn after_a_refused_login_no_further_try_is_made() {
+    in_new_network(|| {
+        let directory = TestDirectory::new();
+        let (program, password) = login_program(&directory, "wrong");
+        let server = start_busybox(&program);
+        let target = format!("{SERVER}:{}", server.port());
+        let login = ["--user", "me", "--password-file", &password];
+        let words = [&login[..], &["--every", "100ms", "--tries", "3", &target]].concat();
+        let output = directory.plumb(&[&["measure"], &words[..]].concat());
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert_eq!(fs::read_to_string(directory.path("logins")).unwrap(), "me:wrong\n");
+    });
+}
+
+#[test]
+fn an_interrupted_measurement_is_marked_in_its_record_with_the_exit_code_of_the_signal() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let directory = TestDirectory::new();
+        let echoes = directory.path("echoes");
+        let mut command = Command::new(PLUMB);
+        command.args(["measure", "--json", "--keys", "100000", "--exec"]);
+        command.arg(format!("script -qfc '/bin/sh -i' {echoes}")).stdin(Stdio::null());
+        command.env("HOME", &directory.0).env("XDG_STATE_HOME", &directory.0);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut program = Program::start(&mut command).unwrap();
+        // The shell has echoed some of the keys.
+        poll_until_timeout(|| (fs::metadata(&echoes).ok()?.len() > 500).then_some(()));
+        program.signal(signal).unwrap();
+        let mut text = String::new();
+        program.child().stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(program.child().wait().unwrap().code(), Some(code), "{text}");
+        let record = Measurement::from_json(&text).unwrap();
+        assert!(record.is_interrupted, "{record:?}");
+        assert!(record.echo.is_some_and(|echo| echo.samples < 100_000));
+    }
+}
+
 #[test]
 fn a_followed_series_fills_the_terminal_at_each_width_until_q() {
     let directory = TestDirectory::new();
@@ -540,6 +630,7 @@ fn the_report_page_of_a_login_has_its_charts() {
         directory.measure(&["--html", &page, &target]);
         let text = fs::read_to_string(Path::new(&page)).unwrap();
         for title in [
+            "The login, step by step",
             "One keystroke, from key to cell",
             "Echo histogram",
             "Share of keystrokes echoed within a time",

@@ -260,7 +260,7 @@ fn a_measurement_can_be_interrupted_during_name_resolution() {
         let output = interrupt_during_name_resolution("measure");
         assert_eq!(output.status.code(), Some(130));
         let messages = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(messages, "plumb: interrupted before the connection was established\n");
+        assert_eq!(messages, "plumb: error: interrupted before the connection was established\n");
     });
 }
 

@@ -10,7 +10,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -120,6 +120,87 @@ fn an_inherited_socket_that_the_configuration_lacks_is_closed_and_logged() {
     drop(command);
     log.wait_for(&format!("inherited socket {unused} closed: it is not an address of the"));
     assert!(TcpStream::connect(unused).is_err());
+}
+
+#[test]
+#[ignore = "runs a server; ./x test"]
+fn with_log_stderr_the_log_is_written_to_the_file_and_to_standard_error() {
+    let directory = Directory::new("log-both");
+    let log_file = directory.0.join("log");
+    let text = format!(
+        "log-file = \"{}\"\nlog-stderr = true\n[ftp]\nroot = \"ROOT\"\nlisten = [\"127.0.0.1:0\"]\n",
+        log_file.display()
+    );
+    let path = directory.configuration(&text);
+    let mut command = plumb();
+    command.args(["serve", "--config"]).arg(path);
+    let (mut program, log) = directory.start(&mut command);
+    let line = wait_for_line(&log_file, "serving FTP at ");
+    assert!(log.wait_for("serving FTP at ").ends_with(line.split(" plumb: ").nth(1).unwrap()));
+    program.signal(Signal::TERM).unwrap();
+    wait_for_line(&log_file, "shutting down");
+    log.wait_for("shutting down");
+    assert!(program.child().wait().unwrap().success());
+    assert!(!log.lines().iter().any(|line| line.contains("the log continues")));
+}
+
+/// Runs logrotate with the configuration of the package, for the log files in `logs` of the user
+/// "daemon".
+fn rotate(directory: &Directory, logs: &Path) {
+    let packaged = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/logrotate.conf");
+    let text = fs::read_to_string(packaged).unwrap();
+    assert!(text.contains("su plumb plumb") && text.contains("create 0640 plumb plumb"));
+    let text = text.replace("/var/log/plumb", logs.to_str().unwrap());
+    let text = text.replace("plumb plumb", "daemon daemon");
+    let (text, _) = text.split_once("    sharedscripts").unwrap();
+    let configuration = directory.write("logrotate.conf", &format!("{text}}}\n"));
+    let mut command = peers::LOGROTATE.command();
+    command.arg("--force").arg("--state").arg(directory.0.join("state")).arg(configuration);
+    let output = command.output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+}
+
+#[test]
+#[ignore = "needs root and logrotate"]
+fn logrotate_rotates_the_log_of_a_service_that_runs_as_root() {
+    if !os::user::is_root() {
+        return test_support::not_configured("root", "the log belongs to another user");
+    }
+    let directory = Directory::new("rotate");
+    let logs = directory.0.join("logs");
+    fs::create_dir(&logs).unwrap();
+    // The user "daemon" of Debian.
+    std::os::unix::fs::chown(&logs, Some(1), Some(1)).unwrap();
+    // The user must reach the directory.
+    fs::set_permissions(&directory.0, fs::Permissions::from_mode(0o755)).unwrap();
+    rotate(&directory, &logs);
+    let path = directory.configuration("[ftp]\nroot = \"ROOT\"\nlisten = [\"127.0.0.1:0\"]\n");
+    let log_file = logs.join("serve.log");
+    let mut command = Command::new("sh");
+    command.args(["-c", "umask 0027 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_plumb"), "serve"]);
+    command.arg("--config").arg(path).arg("--log-file").arg(&log_file);
+    let (mut program, _log) = directory.start(&mut command);
+    wait_for_line(&log_file, "serving FTP at ");
+    // With delaycompress, the second rotation compresses the first file.
+    for _ in 0..2 {
+        rotate(&directory, &logs);
+        program.signal(Signal::HUP).unwrap();
+        wait_for_line(&log_file, "configuration reloaded");
+    }
+    for name in ["serve.log", "serve.log.1", "serve.log.2.gz"] {
+        let owner = fs::metadata(logs.join(name)).unwrap();
+        assert_eq!((owner.uid(), owner.mode() & 0o777), (1, 0o640), "{name}");
+    }
+    // A symbolic link in a directory of another user is not followed.
+    let target = directory.write("target", "");
+    program.signal(Signal::TERM).unwrap();
+    program.child().wait().unwrap();
+    fs::remove_file(&log_file).unwrap();
+    std::os::unix::fs::symlink(&target, &log_file).unwrap();
+    let (mut program, log) = directory.start(&mut command);
+    log.wait_for("cannot open log file");
+    assert!(!program.child().wait().unwrap().success());
+    assert_eq!(fs::read_to_string(target).unwrap(), "");
 }
 
 #[test]

@@ -284,7 +284,7 @@ fn verbose_mode_reports_the_negotiated_options() {
         std::fs::write(directory.remote_path("file"), pattern(5000)).unwrap();
         let words = ["get", "-v", "--window", "4", "tftp://10.0.0.1:6969/file"];
         let messages = text(&directory.plumb(&words).stderr);
-        let expected = "plumb: < negotiated: blksize 1428, windowsize 4, tsize 5000\n";
+        let expected = "< negotiated: blksize 1428, windowsize 4, tsize 5000\n";
         assert!(messages.starts_with(expected), "{messages}");
     });
 }

@@ -25,6 +25,7 @@ pub mod prediction;
 pub mod recording;
 pub mod running;
 pub mod session_log;
+pub mod severity;
 pub mod sizes;
 pub mod split_error;
 pub mod statistics;

@@ -78,6 +78,10 @@ pub struct Measurement {
     pub causes: Vec<NamedCause>,
     /// One sentence: the limiting factor of the target, and the best possible value.
     pub verdict: String,
+    /// Whether an interrupt ended the measurement early: the record has the values measured until
+    /// then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_interrupted: bool,
     /// Reason why the target could not be used, or not for the whole measurement, as a clause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
@@ -157,6 +161,9 @@ pub struct Phases {
     pub login_prompt_ns: Option<u64>,
     /// Kind of the server's first prompt.
     pub prompt: Option<PromptKind>,
+    /// Time from the user name until the prompt for a password, ns; unknown without such a prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_prompt_ns: Option<u64>,
     /// Time of the login, ns: at a file server including the greeting, else from the last answer to
     /// a prompt until the shell's prompt.
     pub login_ns: Option<u64>,

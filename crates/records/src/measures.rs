@@ -43,6 +43,9 @@ pub struct Attempt {
     pub outcome: AttemptOutcome,
     /// Time until the service was usable, ns.
     pub response_ns: Option<u64>,
+    /// Time of the login, from the user name until the shell's prompt, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login_ns: Option<u64>,
     /// Median echo, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub echo_p50_ns: Option<u64>,
@@ -68,6 +71,7 @@ impl Attempt {
             at_ns,
             outcome,
             response_ns: None,
+            login_ns: None,
             echo_p50_ns: None,
             retransmissions: None,
             error: None,

@@ -1,10 +1,13 @@
-//! A comparison of programs as text for a terminal: a column for each program.
+//! A comparison of programs: as text for a terminal, with a column for each program, and as a page,
+//! with a bar for each program.
 
 use crate::bar_chart::Style;
+use crate::html::program_bars::{BarGroup, ProgramBars};
+use crate::html::{Report, Section};
 use crate::summary::painted_grade;
 use crate::table::{Table, wrap};
 use records::assessment::Grade;
-use records::comparison::ComparedProgram;
+use records::comparison::{self, ComparedProgram};
 use records::escape;
 use records::format::duration_or_unknown;
 
@@ -16,6 +19,12 @@ type Figure = fn(&ComparedProgram) -> Option<u64>;
 pub fn text(programs: &[ComparedProgram], style: Style) -> String {
     let width = style.columns();
     let mut out = String::new();
+    if let Some((grade, sentence)) = comparison::verdict(programs, |one| label(&one.program)) {
+        let line = format!("{}: {sentence}", grade.text());
+        for line in wrap(&escape::terminal(style.in_charset(&line)), width) {
+            out += &format!("{}\n", painted_grade(&line, grade, style));
+        }
+    }
     for program in programs {
         let Some(reason) = &program.failure else { continue };
         let line = format!("{}: {}: {reason}", Grade::Failed.text(), label(&program.program));
@@ -26,8 +35,9 @@ pub fn text(programs: &[ComparedProgram], style: Style) -> String {
     let (labels, legend) = labels(programs, width);
     out += &legend.iter().map(|line| format!("{}\n", style.in_charset(line))).collect::<String>();
     let mut table = labels.iter().fold(Table::new().text(""), |table, label| table.number(label));
-    let rows: [(&str, Figure); 6] = [
+    let rows: [(&str, Figure); 7] = [
         ("echo, p50", |program| program.echo_p50_ns),
+        ("echo, p95", |program| program.echo_p95_ns),
         ("echo, p99", |program| program.echo_p99_ns),
         ("paced keys", |program| program.paced_echo_ns),
         ("with output", |program| program.echo_during_output_ns),
@@ -46,6 +56,49 @@ pub fn text(programs: &[ComparedProgram], style: Style) -> String {
         out += &format!("{line}\n");
     }
     out
+}
+
+/// Returns the comparison as a page; the caller may add sections.
+#[must_use]
+pub fn report(programs: &[ComparedProgram]) -> Report {
+    let verdict = comparison::verdict(programs, |one| label(&one.program));
+    let lead = verdict.map(|(grade, sentence)| format!("{}: {sentence}", grade.text()));
+    let failures = programs.iter().filter_map(|program| {
+        let reason = program.failure.as_ref()?;
+        Some(format!("{}: {}: {reason}", Grade::Failed.text(), label(&program.program)))
+    });
+    let mut sections: Vec<Section> = lead.into_iter().map(Section::Lead).collect();
+    sections.extend(failures.map(Section::Paragraph));
+    let groups: [(&str, Figure, Option<u64>); 6] = [
+        ("echo, median", |program| program.echo_p50_ns, Some(comparison::NOTICED_ECHO_NS)),
+        ("echo, 95th percentile", |program| program.echo_p95_ns, Some(comparison::NOTICED_ECHO_NS)),
+        (
+            "echo of steady typing",
+            |program| program.paced_echo_ns,
+            Some(comparison::NOTICED_ECHO_NS),
+        ),
+        ("echo during other output", |program| program.echo_during_output_ns, None),
+        ("screenful", |program| program.screenful_ns, None),
+        (
+            "from the start to the shell's prompt",
+            |program| program.prompt_ns,
+            Some(comparison::NOTICED_PROMPT_NS),
+        ),
+    ];
+    let groups = groups.map(|(title, get, noticed_ns)| BarGroup {
+        title: title.to_owned(),
+        values_ns: programs.iter().map(get).collect(),
+        noticed_ns,
+    });
+    let names = programs.iter().map(|program| program.program.clone()).collect();
+    let groups = groups.into_iter().filter(|group| group.values_ns.iter().any(Option::is_some));
+    let bars =
+        ProgramBars { title: "Programs side by side".to_owned(), names, groups: groups.collect() };
+    if !bars.groups.is_empty() {
+        sections.push(Section::Programs(bars));
+    }
+    sections.extend(prediction_note(programs).map(Section::Paragraph));
+    Report { title: "Comparison of programs".to_owned(), sections }
 }
 
 /// Returns a note about programs that display predicted echoes.
@@ -115,6 +168,7 @@ mod tests {
         let unmeasured = ComparedProgram::of(name.to_owned(), Vec::new(), None);
         ComparedProgram {
             echo_p50_ns: Some(ns),
+            echo_p95_ns: Some(ns * 3 / 2),
             echo_p99_ns: Some(ns * 2),
             screenful_ns: Some(ns * 3),
             ..unmeasured
@@ -130,12 +184,15 @@ mod tests {
         ];
         let style = Style { width: 40, ..Style::default() };
         insta::assert_snapshot!(text(&programs, style), @r"
+        OK: the echoes differ by 920 µs, which
+        users do not notice: at most 1.21 ms
          1  ssh host
          2  mosh host
          3  plumb login host
                          1        2       3
         ---------  -------  -------  ------
         echo, p50  1.21 ms   340 µs  290 µs
+        echo, p95  1.82 ms   510 µs  435 µs
         echo, p99  2.42 ms   680 µs  580 µs
         screenful  3.63 ms  1.02 ms  870 µs
         mosh and plumb display predicted echoes:
@@ -161,6 +218,19 @@ mod tests {
         assert_eq!(lines, [format!(" 1  {ssh}"), " 2  ssh host".to_owned()]);
         let equal = ["ssh host", "ssh host"].map(|text| program(text, 1));
         assert_eq!(labels(&equal, 80).0, ["1", "2"]);
+    }
+
+    #[test]
+    fn a_page_begins_with_the_verdict_and_has_the_failures_and_the_bars() {
+        let failed = ComparedProgram::of("ssh x".to_owned(), Vec::new(), Some("no".to_owned()));
+        let page = report(&[program("ssh y", 1_000), program("ssh z", 90_000_000), failed]);
+        let expected =
+            "FAILED: an echo takes 90.0 ms with ssh z, 90.0 ms more than with ssh y (1.00 µs)";
+        assert_eq!(page.sections[0], Section::Lead(expected.to_owned()));
+        assert_eq!(page.sections[1], Section::Paragraph("FAILED: ssh x: no".to_owned()));
+        let Section::Programs(bars) = &page.sections[2] else { panic!("{page:?}") };
+        let titles: Vec<_> = bars.groups.iter().map(|group| group.title.as_str()).collect();
+        assert_eq!(titles, ["echo, median", "echo, 95th percentile", "screenful"]);
     }
 
     #[test]

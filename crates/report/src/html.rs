@@ -11,6 +11,7 @@ pub mod layer_stack;
 pub mod line_chart;
 pub mod location_bar;
 pub mod plot;
+pub mod program_bars;
 pub mod waterfall;
 
 mod elements;
@@ -22,6 +23,7 @@ use layer_stack::LayerStack;
 use line_chart::LineChart;
 use location_bar::LocationBar;
 use plot::Plot;
+use program_bars::ProgramBars;
 use records::escape;
 use waterfall::Waterfall;
 
@@ -66,6 +68,8 @@ pub enum Section {
     Layers(LayerStack),
     /// Shares of the network, the remote host and this host.
     Locations(LocationBar),
+    /// Bars of compared programs.
+    Programs(ProgramBars),
 }
 
 impl Report {
@@ -108,6 +112,7 @@ impl Section {
             Self::Waterfall(waterfall) => waterfall.push(out),
             Self::Layers(stack) => stack.push(out),
             Self::Locations(bar) => bar.push(out),
+            Self::Programs(bars) => bars.push(out),
         }
     }
 }

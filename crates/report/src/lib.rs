@@ -8,6 +8,7 @@
 
 pub mod bar_chart;
 pub mod comparison;
+pub mod diagnostic;
 pub mod html;
 pub mod split_row;
 pub mod summary;

@@ -11,6 +11,7 @@ use crate::bar_chart::{self, Style};
 use crate::charts::charts;
 use crate::html::layer_stack::{LayerStack, StackedBar};
 use crate::html::location_bar::LocationBar;
+use crate::html::waterfall::Waterfall;
 use crate::html::{Report, Section};
 use crate::split_row::{SplitRow, rows_of_echo, rows_of_screenful};
 use crate::table::{Table, wrap};
@@ -164,6 +165,7 @@ pub fn report(measured: &Measurement) -> Report {
         let title = "Where the time is spent".to_owned();
         sections.push(Section::Locations(LocationBar { title, delay }));
     }
+    sections.extend(Waterfall::of_login(measured).map(Section::Waterfall));
     let stack = stack(measured);
     if !stack.bars.is_empty() {
         sections.push(Section::Layers(stack));
@@ -266,6 +268,9 @@ fn phases(measured: &Measurement) -> Table {
         (kind, _) => kind.unwrap_or(PromptKind::Login).text(),
     };
     table.row([prompt.to_owned(), duration_or_unknown(phases.login_prompt_ns)]);
+    if let Some(prompt_ns) = phases.password_prompt_ns {
+        table.row([PromptKind::Password.text().to_owned(), duration(prompt_ns)]);
+    }
     if let Some(login_ns) = phases.login_ns {
         table.row(["login".to_owned(), duration(login_ns)]);
     }
@@ -567,6 +572,7 @@ mod tests {
         measured.echo = None;
         measured.screenful = None;
         measured.tcp = None;
-        assert_eq!(report(&measured).sections.len(), 4, "lead, subject, verdict and steps");
+        let count = report(&measured).sections.len();
+        assert_eq!(count, 5, "lead, subject, verdict, and the steps as a chart and a table");
     }
 }

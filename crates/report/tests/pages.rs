@@ -69,7 +69,13 @@ fn page_of(text: &str) -> String {
         figures: table.clone(),
     };
     let span = Span { label: text.clone(), start_ns: 0, end_ns: 9, part: None };
-    let waterfall = Waterfall { title: text.clone(), spans: vec![span], note: text.clone() + "." };
+    let waterfall = Waterfall {
+        title: text.clone(),
+        spans: vec![span],
+        noticed_ns: None,
+        draws_short_spans: false,
+        note: text.clone() + ".",
+    };
     let mut stack = summary::stack(&sample());
     stack.title.clone_from(&text);
     for bar in &mut stack.bars {
@@ -148,6 +154,8 @@ fn sample_page() -> String {
     report.sections.push(Section::Waterfall(Waterfall {
         title: "One keystroke, from key to cell".to_owned(),
         spans: spans.to_vec(),
+        noticed_ns: None,
+        draws_short_spans: false,
         note: "The median of 200 echoes.".to_owned(),
     }));
     report.sections.push(Section::Chart(figure_6_1(&our_points)));

@@ -27,6 +27,8 @@ pub(super) struct ConfigurationFile {
     pub(super) state_directory: Option<PathBuf>,
     /// File of the log; standard error by default.
     pub(super) log_file: Option<PathBuf>,
+    /// Whether a log in a file is also written to standard error; false by default.
+    pub(super) log_stderr: Option<bool>,
     /// Address of the metrics endpoint.
     #[serde(default, deserialize_with = "address_text::metrics")]
     pub(super) metrics: Option<SocketAddr>,

@@ -119,6 +119,11 @@ impl<'a> ConfigurationLoader<'a> {
         self.flags.log_file.clone().or_else(|| self.file.log_file.clone())
     }
 
+    /// Returns whether a log in a file is also written to standard error.
+    pub(super) fn logs_to_stderr(&self) -> bool {
+        self.flags.log_stderr || self.file.log_stderr.unwrap_or(false)
+    }
+
     /// Returns the directory of the generated certificate and of the transfer records: that of the
     /// configuration file, of the service manager, or of the user.
     pub(super) fn state_directory(&self) -> PathBuf {
@@ -157,6 +162,7 @@ impl<'a> ConfigurationLoader<'a> {
             record: Some(self.is_recording()),
             state_directory: Some(self.state_directory()),
             log_file: self.log_file(),
+            log_stderr: Some(self.logs_to_stderr()),
             metrics: self.flags.metrics.or(file.metrics),
             metrics_hosts: hosts.cloned().collect(),
             meters_socket: Some(self.has_meters_socket()),

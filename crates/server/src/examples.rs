@@ -51,6 +51,7 @@ record = true                  # record each transfer by FTP and TFTP for 'plumb
 state-directory = \"/var/lib/plumb\" # of the records and of the generated certificate; default:
                                # STATE_DIRECTORY of systemd, or the state directory of the user
 log-file = \"/var/log/plumb/serve.log\" # opened again on SIGHUP; default: standard error
+log-stderr = false             # also log to standard error, or the journal, if there is a log-file
 metrics = \"127.0.0.1:9559\"     # address of Prometheus metrics at /metrics; default: none
 metrics-hosts = [\"stats.example.net\"] # further host names accepted in requests
 meters-socket = true           # for 'plumb meters'
@@ -90,6 +91,7 @@ requires-session-reuse = true  # data connections must resume the TLS session of
                                # control connection; false accepts clients that cannot (Python's
                                # ftplib, commons-net), and any other client at their addresses
 anonymous = true               # default: true without users
+anonymous-in-cleartext = false # with tls = \"required\", only other users need TLS
 system-users = true            # users of this machine, authenticated with PAM
 pam-service = \"plumb\"          # rules in /etc/pam.d for them; without the file, those of other
 root-may-log-in = false        # also accept root among the users of this machine

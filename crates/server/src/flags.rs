@@ -42,6 +42,8 @@ pub struct Flags {
     pub quiet: bool,
     /// File of the log instead of standard error.
     pub log_file: Option<PathBuf>,
+    /// Whether a log in a file is also written to standard error.
+    pub log_stderr: bool,
 }
 
 /// Settings of the login server and of a serial console.

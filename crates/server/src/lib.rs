@@ -32,6 +32,7 @@ mod line_writer;
 mod listen_addresses;
 mod listener;
 mod log;
+mod log_file;
 mod log_line;
 mod log_output;
 mod log_text;

@@ -183,24 +183,35 @@ impl Log {
         match &output.writer {
             // A function without captured values, because the queue keeps it.
             Some(writer) if self.is_json => {
-                writer.put(&line, |count| line_of_dropped(true, count));
+                writer.put(&line, |count| line_of_dropped(true, log_output::is_journal(), count));
             }
-            Some(writer) => writer.put(&line, |count| line_of_dropped(false, count)),
+            Some(writer) => {
+                writer.put(&line, |count| line_of_dropped(false, log_output::is_journal(), count));
+            }
             // The writer thread could not be started.
             None => _ = StandardError.write_all(&line),
+        }
+        let Some(writer) = output.copy_writer() else { return };
+        let is_journal = log_output::is_stderr_journal();
+        let line = LineContext { is_journal, ..context }.line(event).into_bytes();
+        match self.is_json {
+            true => writer
+                .put(&line, |count| line_of_dropped(true, log_output::is_stderr_journal(), count)),
+            false => writer
+                .put(&line, |count| line_of_dropped(false, log_output::is_stderr_journal(), count)),
         }
     }
 }
 
-fn line_of_dropped(is_json: bool, count: u64) -> Vec<u8> {
-    let context = LineContext::now(is_json, log_output::is_journal());
+fn line_of_dropped(is_json: bool, is_journal: bool, count: u64) -> Vec<u8> {
+    let context = LineContext::now(is_json, is_journal);
     context.line(&ServeEvent::LinesDropped { count }).into_bytes()
 }
 
 /// Waits until all lines are written, at most `FLUSH_TIMEOUT`. Returns whether all lines were
 /// written.
 pub fn flush() -> bool {
-    LogOutput::get().writer.as_ref().is_none_or(|writer| writer.flush(FLUSH_TIMEOUT))
+    LogOutput::get().flush(FLUSH_TIMEOUT)
 }
 
 /// Asserts that the log lines of `events` contain no terminal commands and no forged lines. All

@@ -39,7 +39,8 @@ impl Plan {
             let path = path.as_deref().unwrap_or("".as_ref());
             format!("cannot open log file {}", path.display())
         };
-        let log_file = LogFile::open(path.clone()).with_context(failure)?;
+        let log_file =
+            LogFile::open(path.clone(), loader.logs_to_stderr()).with_context(failure)?;
         let ftp = loader.ftp()?.map(FtpPlan::prepare).transpose()?;
         let tftp = loader.tftp()?.map(TftpPlan::prepare).transpose()?;
         let login = loader.wants_logins().then(|| LoginPlan::prepare(loader.login()?));

@@ -355,7 +355,8 @@ impl Endpoint {
             | ServerEvent::StopTls
             | ServerEvent::Keep(_)
             | ServerEvent::CloseData
-            | ServerEvent::Denied { .. } => {}
+            | ServerEvent::Denied { .. }
+            | ServerEvent::TlsRequired(_) => {}
         }
     }
 

@@ -4,7 +4,7 @@ use super::ftp;
 use super::get_put_arguments::{CommonOptions, Get, Put};
 use super::location::Location;
 use super::progress::{Progress, print_message};
-use crate::exit::{self, Failure};
+use crate::exit::{self, Failure, print_warning};
 use anyhow::{Context, Result, anyhow};
 use carrier::meters::{self, MeterRegistry};
 use net::time::Duration;
@@ -193,7 +193,7 @@ fn run(
         registry: MeterRegistry::new(url.to_string()),
     };
     let recorder =
-        TransferRecorder::for_client(!common.connection.record_options.no_record, print_message);
+        TransferRecorder::for_client(!common.connection.record_options.no_record, print_warning);
     let progress = Progress::new(common.connection.quiet || common.connection.json, false);
     let progress = Arc::new(Mutex::new(progress));
     let display = Arc::clone(&progress);

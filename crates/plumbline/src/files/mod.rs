@@ -19,4 +19,3 @@ pub(crate) use ftp::{
 };
 pub(crate) use get_put::{get, put};
 pub(crate) use get_put_arguments::{GET_ABOUT, GET_PAGE, Get, PUT_ABOUT, PUT_PAGE, Put};
-pub(crate) use progress::print_message;

@@ -2,6 +2,7 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use records::format::{byte_rate, duration, size};
+use records::severity::Severity;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
@@ -120,9 +121,9 @@ fn line(names: &str, bytes: u64, total: Option<u64>, elapsed: Duration) -> Strin
     )
 }
 
-/// Prints a message to stderr.
+/// Prints a result or a step of a command to stderr.
 pub(crate) fn print_message(sentence: &str) {
-    crate::exit::print_sentence(sentence);
+    crate::exit::print_diagnostic(Severity::Info, sentence);
 }
 
 #[cfg(test)]

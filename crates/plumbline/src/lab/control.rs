@@ -3,6 +3,7 @@
 use super::tun_session::TunSession;
 use crate::exit::{self, Failure};
 use crate::measure::status_display;
+use crate::output_style;
 use anyhow::{Result, anyhow};
 use laboratory::control::control_report::{self, MachineDescription};
 use laboratory::control::{
@@ -31,7 +32,7 @@ pub(super) fn run(is_json: bool) -> exit::Result {
     let text = if is_json {
         control_report::json(&results, &machine)
     } else {
-        control_report::text(&results, &machine, exit::stdout_columns())
+        control_report::text(&results, &machine, output_style::stdout_columns())
     };
     // Ignored: the reader has closed the pipe.
     _ = std::io::stdout().write_all(text.as_bytes());

@@ -11,6 +11,7 @@ use crate::heading;
 use crate::manual::ManualPage;
 use crate::manual::entries::{COLUMNS, HOME, JOURNAL, STATE, STORE};
 use crate::measure::status_display;
+use crate::output_style;
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 use laboratory::comparison_tables;
@@ -147,7 +148,7 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     print(&if arguments.json {
         comparison_tables::json(&experiment, today_figures.as_ref())
     } else {
-        let width = exit::stdout_columns();
+        let width = output_style::stdout_columns();
         let today_text = today_figures.map(|figures| format!("\n{}", figures.text(width)));
         comparison_tables::text(&experiment, width) + &today_text.unwrap_or_default()
     });

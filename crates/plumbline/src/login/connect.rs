@@ -17,6 +17,7 @@ use net::time::Duration;
 use records::format::count;
 use records::recording::{Header, SessionRecorder};
 use records::session_log::SessionLog;
+use records::severity::Severity;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -83,7 +84,7 @@ fn try_run(arguments: &Arguments, destination: &Destination) -> Result<exit::Res
         }
     };
     if let Some(warning) = password_warning(arguments, &settings) {
-        say(&warning);
+        exit::print_diagnostic(Severity::Warning, &warning);
     }
     let logs = open_logs(arguments, destination, &settings)?;
     let terminal = LocalTerminal::new(settings.is_interactive)
@@ -112,7 +113,8 @@ fn try_run(arguments: &Arguments, destination: &Destination) -> Result<exit::Res
             {
                 let seconds = arguments.retry.unwrap_or_default();
                 if !std::mem::replace(&mut has_reported, true) {
-                    say(&format!("plumb: {why}; retrying every {seconds} s, ^C to stop"));
+                    let why = format!("{why}; retrying every {seconds} s, ^C to stop");
+                    exit::print_diagnostic(Severity::Warning, &why);
                 }
                 std::thread::sleep(Duration::from_secs(seconds));
                 login = ended.for_reconnect();
@@ -141,7 +143,7 @@ fn password_warning(arguments: &Arguments, settings: &LoginSettings) -> Option<S
     let saving_options: Vec<_> = record.into_iter().chain(log).collect();
     (displays && settings.is_interactive && !saving_options.is_empty()).then(|| {
         let saving_options = saving_options.join(" and ");
-        format!("plumb: warning: typed passwords will be displayed, and saved by {saving_options}")
+        format!("typed passwords will be displayed, and saved by {saving_options}")
     })
 }
 
@@ -297,8 +299,9 @@ impl Connector<'_> {
             return AttemptResult::NotConnected(Box::new(login), connect_error);
         }
         if is_truncated {
-            say(
-                "plumb: the server closed the connection without a TLS close_notify: the end of the \
+            exit::print_diagnostic(
+                Severity::Warning,
+                "the server closed the connection without a TLS close_notify: the end of the \
                  data may be missing",
             );
         }
@@ -332,7 +335,7 @@ impl Connector<'_> {
             login.say_wrapped(&[closing_message(outcome, login, context)]);
         }
         if let Some(failure) = login.logs.take_failure() {
-            say(&format!("plumb: {failure}"));
+            exit::print_diagnostic(Severity::Error, &failure);
         }
         match login.input.take_script_end() {
             Some((code, why)) if code != 0 || why.is_some() => {

@@ -204,7 +204,7 @@ impl Login {
         }
         let progress = transfer.progress(cx.now);
         let notices = transfer.take_notices();
-        self.transfers.recorder.keep(transfer.take_records(), super::say);
+        self.transfers.recorder.keep(transfer.take_records(), crate::exit::print_warning);
         let is_over = transfer.is_over();
         let rest = if is_over { transfer.take_rest() } else { Vec::new() };
         let failure = transfer.take_failure();

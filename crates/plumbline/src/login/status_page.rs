@@ -12,7 +12,7 @@ use net::transport::tcp::Status;
 use os::socket::TcpInfo;
 use protocols::telnet::OptionState;
 use protocols::terminal::prediction::Mode;
-use records::format::{count, duration, share};
+use records::format::{count, counted, duration, share};
 
 /// Returns the status page of a session.
 pub(super) fn page(
@@ -79,16 +79,16 @@ fn put_prediction(page: &mut WrappedText, login: &Login) {
         "Echo time: {echo_time}; the echo is predicted, and shown {mode}."
     ));
     page.push_sentence(&format!(
-        "Of {} keys, {} were displayed before their echo ({}). Of {} predictions, {} were \
-         confirmed, {} were wrong ({} of them displayed), and {} were dropped untested.",
+        "Of {} keys, {} displayed before their echo ({}). Of {} predictions, {} confirmed, {} wrong \
+         ({} of them displayed), and {} dropped untested.",
         count(statistics.keys),
-        count(statistics.shown),
+        counted(statistics.shown, "was", "were"),
         share(statistics.shown, statistics.keys),
         count(statistics.predicted),
-        count(statistics.confirmed),
-        count(statistics.wrong),
+        counted(statistics.confirmed, "was", "were"),
+        counted(statistics.wrong, "was", "were"),
         count(statistics.wrong_seen),
-        count(statistics.discarded),
+        counted(statistics.discarded, "was", "were"),
     ));
 }
 

@@ -13,6 +13,7 @@ use clap::Command;
 use clap_complete::Shell;
 use page::PROGRAM;
 pub(crate) use page::{ManualNote, ManualPage};
+use records::severity::Severity;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -68,7 +69,10 @@ pub(crate) fn run(arguments: &Arguments, pages: ManualPages, command: Command) -
         (Some(directory), _) if arguments.markdown => write_markdown(directory, pages, command),
         (Some(directory), _) => write_all(directory, pages, command).map(|()| {
             let example = format!("man -M {} {PROGRAM}", directory.display());
-            exit::print_sentence(&format!("wrote manual pages and completions: try {example}"));
+            exit::print_diagnostic(
+                Severity::Info,
+                &format!("wrote manual pages and completions: try {example}"),
+            );
         }),
         (None, shell) => print_completions(shell.unwrap_or(Shell::Bash), command),
     };

@@ -6,7 +6,6 @@ use crate::manual::ManualPage;
 use crate::manual::entries::{KNOWN_HOSTS, LOGIN_VARIABLES, METERS, NETRC, REPORT_VARIABLES};
 use anyhow::{Context, Result, bail};
 use carrier::{self, Route};
-use clap::ColorChoice;
 use measure::{FOLLOW_INTERVAL, LoginTarget, MeasureTarget, ProgramTarget, Schedule, TRIES_MAX};
 use measure::{duration, large_size, schedule, size};
 use net::time::Duration;
@@ -94,7 +93,7 @@ pub(crate) struct Arguments {
     /// A program that predicts echoes, such as mosh and plumb login, displays a key before the host
     /// has echoed it. Use plumb login --predict never to compare hosts.
     #[arg(long, value_name = "command", num_args = 2..,
-          conflicts_with_all = ["target", "exec", "html", "verbose", "rfc573"])]
+          conflicts_with_all = ["target", "exec", "verbose", "rfc573"])]
     pub(super) compare: Vec<ProgramTarget>,
     /// Compare data with a known pattern, and count wrong bits, bytes, blocks and files. The data
     /// is the files written by --write, or the echo of typed characters; --keys specifies their
@@ -145,8 +144,8 @@ pub(crate) struct Arguments {
     pub(super) estimate: Option<u64>,
 
     /// Number of tries. The first one that succeeds performs the measurement, and the others only
-    /// measure the echo of ten keys or the connection to a file server. Each try is one line of
-    /// output [default: 1, or as many as --for allows]
+    /// measure the echo of ten keys, after a login with --user, or the connection to a file server.
+    /// Each try is one line of output [default: 1, or as many as --for allows]
     #[arg(long = "tries", alias = "count", value_name = "count",
           value_parser = clap::value_parser!(u64).range(1..=100_000),
           help_heading = heading::SERIES)]
@@ -163,7 +162,7 @@ pub(crate) struct Arguments {
 
     /// Try until an interrupt, and display the tries on the whole terminal: the last one, the times
     /// of the recent ones, and the parts of an echo. The key q ends the tries. The default of --every
-    /// is 1s. Only the first try logs in; the others measure the time to the prompt, and an echo there
+    /// is 1s
     #[arg(long, conflicts_with_all = ["count", "length"], help_heading = heading::SERIES)]
     pub(super) follow: bool,
 
@@ -188,10 +187,6 @@ pub(crate) struct Arguments {
     /// Print the six measures of RFC 573
     #[arg(long, help_heading = heading::OUTPUT)]
     pub(super) rfc573: bool,
-    /// Color the output. auto: on a terminal, unless NO_COLOR is set
-    #[arg(long, value_name = "auto|always|never", default_value = "auto", hide_possible_values = true,
-          help_heading = heading::OUTPUT)]
-    pub(super) color: ColorChoice,
     /// Write the record as JSON
     #[arg(long, help_heading = heading::OUTPUT)]
     pub(super) json: bool,

@@ -13,11 +13,10 @@ pub(crate) use arguments::{ABOUT, Arguments, PAGE};
 pub(crate) use status_display::status_display;
 pub(crate) use termination_signals::interrupts_by_signals;
 
-use crate::exit::{self, Failure, print_error};
-use crate::files::{credentials, print_message};
+use crate::exit::{self, Failure, print_diagnostic, print_error, print_note};
+use crate::files::credentials;
 use crate::output_style::style;
 use anyhow::{Context, Result};
-use clap::ColorChoice;
 use live::LiveDisplay;
 use measure::{
     FailureKind, FileOptions, Interrupts, Login, LoginOptions, MeasureOptions, MeasureTarget,
@@ -28,9 +27,10 @@ use os::tty::{self, RawMode};
 use records::Measurement;
 use records::calendar::Moment;
 use records::measures::Attempt;
+use records::severity::Severity;
 use report::bar_chart::Style;
-use report::html::Section;
 use report::html::waterfall::Waterfall;
+use report::html::{Report, Section};
 use report::summary;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         }
         let display = if is_live(arguments) {
             let target = options.target.to_string();
-            let style = style_with(arguments.color);
+            let style = style();
             Some(LiveDisplay::start(target, style, interrupts.interrupter())?)
         } else {
             None
@@ -136,17 +136,22 @@ fn options(arguments: &Arguments) -> Result<MeasureOptions> {
             writes: arguments.write,
             estimate_bytes: arguments.estimate,
             credentials: |url| credentials(url, None),
-            message: if is_live(arguments) { live::show_status } else { print_message },
+            message: if is_live(arguments) {
+                |_, text| live::show_status(text)
+            } else {
+                print_diagnostic
+            },
         },
         observation_time: arguments.length,
         progress: if is_live(arguments) { Some(live::show_status) } else { status_display() },
+        report: Some(print_note),
     })
 }
 
 /// Prints the last of `tries` if there are several tries.
 fn show_try(arguments: &Arguments, schedule: Schedule, tries: &[Attempt]) {
     let Some(last) = tries.last().filter(|_| schedule.count > 1 && !arguments.json) else { return };
-    let style = style_with(arguments.color);
+    let style = style();
     let now = Moment::from(SystemTime::now()).rfc_3339();
     let time = now.get(11..19).unwrap_or_default();
     let mut stdout = io::stdout();
@@ -162,9 +167,12 @@ fn compare(
     interrupts: &Interrupts,
 ) -> Result<exit::Result> {
     let programs = measure::compare(&arguments.compare, arguments.rounds, options, interrupts)?;
+    if let Some(file) = &arguments.html {
+        write_page(file, report::comparison::report(&programs), 1)?;
+    }
     let text = match arguments.json {
         true => serde_json::to_string_pretty(&programs)? + "\n",
-        false => report::comparison::text(&programs, style_with(arguments.color)),
+        false => report::comparison::text(&programs, style()),
     };
     io::stdout().write_all(text.as_bytes())?;
     if interrupts.is_interrupted() {
@@ -191,7 +199,7 @@ fn result(series_result: &SeriesResult) -> exit::Result {
 /// Writes the record and the page, and reports incomplete measurements.
 fn report(arguments: &Arguments, series_result: &SeriesResult) -> Result<()> {
     let SeriesResult { measured, record, last_failure } = series_result;
-    let style = style_with(arguments.color);
+    let style = style();
     let mut printed = Ok(());
     // A single failed try is reported as one message; several tries have a report.
     if arguments.json {
@@ -200,14 +208,12 @@ fn report(arguments: &Arguments, series_result: &SeriesResult) -> Result<()> {
         printed = io::stdout().write_all(text(arguments, record, style).as_bytes());
     }
     if let (None, Some(failure), ..=1) = (measured, last_failure, record.tries.len()) {
-        let is_remote = failure.kind == FailureKind::RemoteHost;
-        let grade = if is_remote && !arguments.json { "FAILED: " } else { "" };
-        print_error(&anyhow::anyhow!("{grade}{}", failure.reason));
+        print_diagnostic(Severity::Error, &failure.reason);
     }
     let is_printed = |note: &&String| !arguments.json && record.failure.as_ref() == Some(*note);
     for note in measured.iter().flat_map(|measured| &measured.notes).filter(|one| !is_printed(one))
     {
-        print_error(&anyhow::anyhow!("{}: {note}", record.target));
+        print_diagnostic(Severity::Note, &format!("{}: {note}", record.target));
     }
     if let (Some(file), Some(measured)) = (&arguments.html, measured) {
         let mut page = summary::report(record);
@@ -217,14 +223,19 @@ fn report(arguments: &Arguments, series_result: &SeriesResult) -> Result<()> {
         let picture = measured.keystroke.as_ref();
         let picture = picture.map(|one| Waterfall::of_keystroke(one, record));
         page.sections.splice(at..at, picture.map(Section::Waterfall));
-        let words: Vec<_> = std::env::args_os().collect();
-        let command = measure::command_text(words.iter().map(AsRef::as_ref));
-        page.sections.insert(2, Section::Command(command));
-        std::fs::write(file, page.render())
-            .with_context(|| format!("cannot write the report to {}", file.display()))?;
+        write_page(file, page, 2)?;
     }
     // The page is complete even if the reader of the output has closed the pipe.
     Ok(printed?)
+}
+
+/// Writes a page with the command that made it as section number `at`.
+fn write_page(file: &Path, mut page: Report, at: usize) -> Result<()> {
+    let words: Vec<_> = std::env::args_os().collect();
+    let command = measure::command_text(words.iter().map(AsRef::as_ref));
+    page.sections.insert(at.min(page.sections.len()), Section::Command(command));
+    std::fs::write(file, page.render())
+        .with_context(|| format!("cannot write the report to {}", file.display()))
 }
 
 /// Checks before a measurement that its page can be written; an existing file remains unchanged.
@@ -249,16 +260,6 @@ fn text(arguments: &Arguments, record: &Measurement, style: Style) -> String {
         text += &format!("\n{}", summary::rfc573(record, style));
     }
     text
-}
-
-/// Returns [`style`] with the colors that `choice` selects.
-fn style_with(choice: ColorChoice) -> Style {
-    let style = style();
-    match choice {
-        ColorChoice::Auto => style,
-        ColorChoice::Always => Style { color: true, ..style },
-        ColorChoice::Never => Style { color: false, ..style },
-    }
 }
 
 fn login(user: &str, arguments: &Arguments) -> Result<Login> {

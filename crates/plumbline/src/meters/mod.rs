@@ -9,6 +9,7 @@ use crate::exit::{self, Failure};
 use crate::heading;
 use crate::manual::ManualPage;
 use crate::manual::entries::{COLUMNS, METERS, RUNTIME};
+use crate::output_style;
 use anyhow::{Context, Result, anyhow};
 use carrier::meters::{MeterReport, request_process_report, request_report, running_processes};
 use records::format::duration;
@@ -153,7 +154,7 @@ fn list(running: &[(u32, PathBuf)], is_json: bool) -> Result<()> {
                 duration(report.cpu_ns),
             ]);
         }
-        table.render(exit::stdout_columns())
+        table.render(output_style::stdout_columns())
     };
     write(&text)
 }
@@ -169,7 +170,7 @@ fn write_all(
     loop {
         let text = match is_json {
             true => format!("{}\n", serde_json::to_string(&report)?),
-            false => meter_table::text(&report, exit::stdout_columns()),
+            false => meter_table::text(&report, output_style::stdout_columns()),
         };
         write(&text)?;
         let Some(every) = every else { return Ok(()) };

@@ -16,6 +16,7 @@ use os::tty::{RawMode, WindowSize};
 use pace::ReplayTiming;
 use protocols::terminal::filter::Filter;
 use records::recording::{self, Header, Kind, Lines, RecordedEvent};
+use records::severity::Severity;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -123,12 +124,11 @@ fn warn_of_small_window(header: &Header) {
     let Some(window) = WindowSize::of(rustix::stdio::stdout()) else { return };
     if window.columns < header.width || window.rows < header.height {
         let text = format!(
-            "plumb: the recording has {} by {} characters, and this window {} by {}: parts of the \
-            recording will look wrong\n",
+            "the recording has {} by {} characters, and this window {} by {}: parts of the \
+             recording will look wrong",
             header.width, header.height, window.columns, window.rows
         );
-        // A closed stderr is ignored.
-        _ = io::stderr().write_all(text.as_bytes());
+        exit::print_diagnostic(Severity::Warning, &text);
     }
 }
 

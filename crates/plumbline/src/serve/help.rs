@@ -46,7 +46,7 @@ take write access, list the clients, replay the recent output.
 of the packaged service; \
 --no-meters-socket disables this.
 
-Events are logged on stderr or in --log-file, one per line, with the time and the number of the \
+Events are logged on stderr, in --log-file, or in both with --log-stderr, one per line, with the time and the number of the \
 session; in the journal of systemd, with the level instead of the time. The first interrupt ends the \
 server and its sessions.
 

@@ -90,6 +90,9 @@ pub(crate) struct Arguments {
     /// Append the log to this file instead of standard error; SIGHUP opens it again
     #[arg(long, value_name = "file", help_heading = heading::OUTPUT)]
     log_file: Option<PathBuf>,
+    /// With --log-file, also log on standard error, which is the journal of a service
+    #[arg(long, help_heading = heading::OUTPUT)]
+    log_stderr: bool,
     /// Log events as JSON, one object per line
     #[arg(long, help_heading = heading::OUTPUT)]
     json: bool,
@@ -259,6 +262,7 @@ impl Arguments {
             json: self.json,
             quiet: self.quiet,
             log_file: self.log_file.clone(),
+            log_stderr: self.log_stderr,
         }
     }
 }

@@ -8,13 +8,16 @@ mod filter;
 #[cfg(test)]
 mod tests;
 
-use crate::exit::{self, Failure, local_failure, print_error};
+use crate::exit::{self, Failure, local_failure, print_diagnostic, print_error};
 use crate::heading;
 use crate::manual::ManualPage;
 use crate::manual::entries::{HOME, JOURNAL, STATE, STORE, TABLE_COLUMNS};
+use crate::output_style;
 use anyhow::{Context, Result, anyhow, bail};
 use filter::Selection;
 use records::aggregate::{Aggregate, Extreme};
+use records::format::counted;
+use records::severity::Severity;
 use records::store::{DivisionAxis, Filter, Source, Store, StoreError, Subset, TransferContent};
 use records::transfer::{Outcome, Transfer, xferlog};
 use report::table::Grid;
@@ -180,7 +183,7 @@ fn try_run(arguments: &Arguments, directory: &Path, now_unix_ns: u64) -> Result<
     if arguments.xferlog {
         return write_xferlog(&store, &filter, arguments.last).map(Ok);
     }
-    let width = exit::stdout_columns_of_table();
+    let width = output_style::stdout_columns_of_table();
     _ = io::stdout().write_all(report(arguments, &store, &filter, width)?.as_bytes());
     Ok(Ok(()))
 }
@@ -238,15 +241,21 @@ pub(crate) fn open(directory: &Path) -> Result<Store> {
     match store.import(&directory.join("journal")) {
         Ok(imported) if imported.unreadable > 0 => {
             let lines = imported.unreadable;
-            print_error(&anyhow!("{lines} lines of the journal are not records and were skipped"));
+            let lines = counted(
+                lines,
+                "line of the journal is not a record and was",
+                "lines of the journal are not records and were",
+            );
+            print_diagnostic(Severity::Warning, &format!("{lines} skipped"));
         }
         Ok(_) => {}
         // The store is readable but not writable: it contains only the records imported earlier.
         Err(StoreError::NotPermitted) => {
-            print_error(&anyhow!(
+            let sentence = format!(
                 "cannot write the store {}; the tables contain only the records imported earlier",
                 path.display()
-            ));
+            );
+            print_diagnostic(Severity::Warning, &sentence);
         }
         Err(error) => return Err(with_store_name(error)),
     }

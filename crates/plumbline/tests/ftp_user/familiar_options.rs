@@ -22,11 +22,11 @@ fn an_existing_file_has_the_same_exit_code_alone_and_among_several() {
     let urls = ["a", "b"].map(|name| format!("{url}/{name}"));
     directory.run_ok(&["get", "-O", &urls[0], &urls[1]]);
     let (code, _, messages) = directory.run(&["get", &urls[0]]);
-    let expected = "plumb: a exists: use -f to replace it, or name another file\n";
+    let expected = "plumb: error: a exists: use -f to replace it, or name another file\n";
     assert_eq!((code, messages.as_str()), (Some(2), expected));
     let (code, _, messages) = directory.run(&["get", &urls[0], &urls[1]]);
-    let expected = "plumb: 'a' exists: use -f to replace it, or name another file\n\
-        plumb: 2 of 2 files failed; 2 exist: use -f to replace them\n";
+    let expected = "plumb: error: 'a' exists: use -f to replace it, or name another file\n\
+        plumb: error: 2 of 2 files failed; 2 exist: use -f to replace them\n";
     assert_eq!((code, messages.as_str()), (Some(2), expected));
 }
 
@@ -38,10 +38,14 @@ fn files_are_downloaded_although_another_url_denotes_none() {
     let arguments = ["get"].into_iter().chain(urls.iter().map(String::as_str));
     let (code, _, messages) = directory.run(&arguments.collect::<Vec<_>>());
     let lines: Vec<_> = messages.lines().collect();
-    assert_eq!(lines[0], format!("plumb: {url}/missing does not exist"));
-    assert!(lines[1].starts_with(&format!("plumb: {url}/d is a directory")), "{messages}");
-    assert_eq!(lines[2], format!("plumb: nothing on the server matches {url}/none*"));
-    assert_eq!((code, &lines[3..]), (Some(1), &["plumb: 3 of 5 files failed"][..]), "{messages}");
+    assert_eq!(lines[0], format!("plumb: error: {url}/missing does not exist"));
+    assert!(lines[1].starts_with(&format!("plumb: error: {url}/d is a directory")), "{messages}");
+    assert_eq!(lines[2], format!("plumb: error: nothing on the server matches {url}/none*"));
+    assert_eq!(
+        (code, &lines[3..]),
+        (Some(1), &["plumb: error: 3 of 5 files failed"][..]),
+        "{messages}"
+    );
     assert_eq!((directory.read("a"), directory.read("b")), (b"a".into(), b"b".into()));
     let (code, _, messages) = directory.run(&["get", "-f", &urls[1], &urls[0]]);
     assert_eq!((code, messages.lines().count()), (Some(1), 2), "{messages}");
@@ -59,7 +63,7 @@ fn a_directory_without_r_has_the_same_exit_code_for_get_put_rm_and_cat() {
         assert!(messages.contains("use -r"), "{words:?}: {messages}");
     }
     let (code, _, messages) = directory.run(&["cat", &remote]);
-    let expected = "plumb: 'd' is a remote directory: list it with ls\n";
+    let expected = "plumb: error: 'd' is a remote directory: list it with ls\n";
     assert_eq!((code, messages.as_str()), (Some(2), expected));
 }
 
@@ -69,7 +73,7 @@ fn no_clobber_skips_existing_files_in_both_directions() {
     let (_server, url) = directory.serve("");
     fs::write(directory.0.join("a"), "local").unwrap();
     let (code, _, messages) = directory.run(&["put", "--no-clobber", "a", &format!("{url}/a")]);
-    assert_eq!((code, messages.as_str()), (Some(0), "plumb: 'a' exists and was kept\n"));
+    assert_eq!((code, messages.as_str()), (Some(0), "'a' exists and was kept\n"));
     assert_eq!(directory.read("there/a"), b"a");
     let urls = ["a", "b"].map(|name| format!("{url}/{name}"));
     let (code, _, messages) = directory.run(&["get", "--no-clobber", &urls[0], &urls[1]]);
@@ -87,10 +91,13 @@ fn names_that_cannot_be_transferred_or_stored_have_a_reason() {
     fs::write(directory.0.join("two\nlines"), "").unwrap();
     let (code, _, messages) = directory.run(&["put", "two\nlines", &format!("{url}/")]);
     let expected =
-        "plumb: 'two\\nlines': FTP cannot transfer a file name that contains a line break\n";
+        "plumb: error: 'two\\nlines': FTP cannot transfer a file name that contains a line break\n";
     assert_eq!((code, messages.as_str()), (Some(2), expected));
     let (code, _, messages) = directory.run(&["get", &format!("{url}/*"), "-o", "missing"]);
-    assert!(messages.starts_with("plumb: missing is not a directory: several files"), "{messages}");
+    assert!(
+        messages.starts_with("plumb: error: missing is not a directory: several files"),
+        "{messages}"
+    );
     assert_eq!((code, messages.contains("os error")), (Some(2), false), "{messages}");
 }
 
@@ -170,10 +177,10 @@ fn verbose_prints_commands_and_replies_in_order_without_the_password() {
     let (_server, url) = directory.serve("");
     let (code, _, messages) = directory.run(&["get", "-v", &format!("{url}/a")]);
     assert_eq!(code, Some(0), "{messages}");
-    let lines = messages.lines().filter_map(|line| line.strip_prefix("plumb: "));
+    let lines = messages.lines();
     let lines: Vec<_> = lines.map(|line| line.get(..6).unwrap_or(line)).collect();
     assert_eq!(lines[..5], ["< 220 ", "> USER", "< 331 ", "> PASS", "< 230 "], "{messages}");
-    assert!(messages.contains("plumb: > PASS ****\n"), "{messages}");
+    assert!(messages.contains("> PASS ****\n"), "{messages}");
     let position = |text| lines.iter().position(|line| *line == text).unwrap();
     assert!(position("> RETR") < position("< 150 "), "{messages}");
     assert!(position("< 226 ") < position("> QUIT"), "{messages}");

@@ -274,12 +274,12 @@ fn names_with_line_ends_are_omitted_and_reported() {
         "{messages}"
     );
     assert!(messages.contains("skipped 'bell\\x07': it is not a valid local name"), "{messages}");
-    assert!(messages.ends_with("plumb: 4 names were skipped, see above\n"), "{messages}");
+    assert!(messages.ends_with("plumb: error: 4 names were skipped, see above\n"), "{messages}");
     assert_eq!(directory.read("copy/plain"), b"d/plain");
     assert!(directory.0.join("copy/a\nb").exists() && !directory.0.join("copy/old").exists());
     let (code, _, messages) = run(&["mirror", "copy", &format!("{url}/back")]);
     assert_eq!(code, Some(1), "{messages}");
-    assert!(messages.ends_with("plumb: 1 name was skipped, see above\n"), "{messages}");
+    assert!(messages.ends_with("plumb: error: 1 name was skipped, see above\n"), "{messages}");
     assert_eq!(directory.read("there/back/plain"), b"d/plain");
     assert!(!directory.0.join("there/back/a\nb").exists());
 }
@@ -293,7 +293,7 @@ fn start_transfer(
     command.args(words).arg("--verbose").stdin(Stdio::null()).stderr(Stdio::piped());
     let mut program = Program::start(&mut command).unwrap();
     let mut lines = BufReader::new(program.child().stderr.take().unwrap()).lines();
-    assert!(lines.any(|line| line.unwrap().starts_with("plumb: < 150")));
+    assert!(lines.any(|line| line.unwrap().starts_with("< 150")));
     let (sender, messages) = std::sync::mpsc::channel();
     std::thread::spawn(move || lines.for_each(|line| _ = sender.send(line.unwrap())));
     (program, messages)
@@ -311,7 +311,7 @@ fn interrupt(
     program.signal(rustix::process::Signal::INT).unwrap();
     let status = poll_until_timeout(|| program.exit_status().unwrap());
     assert!(interrupted_at.elapsed() < INTERRUPT_TIMEOUT, "{:?}", interrupted_at.elapsed());
-    let is_message = |line: &String| !line.starts_with("plumb: <") && !line.starts_with("plumb: >");
+    let is_message = |line: &String| !line.starts_with('<') && !line.starts_with('>');
     let messages = messages.iter().filter(is_message).collect();
     (status.code(), messages)
 }
@@ -346,7 +346,7 @@ fn an_interrupted_upload_keeps_the_old_file_in_every_state() {
         let put =
             start_transfer(&directory, &["put", "--limit-rate", limit, "up", &format!("{url}/up")]);
         let (code, messages) = interrupt(put);
-        assert_eq!((code, messages), (Some(130), vec!["plumb: interrupted".to_owned()]));
+        assert_eq!((code, messages), (Some(130), vec!["plumb: error: interrupted".to_owned()]));
         assert_eq!(directory.read("there/up"), b"old", "{limit}");
     }
 }
@@ -363,7 +363,7 @@ fn an_interrupted_download_reports_its_partial_file_and_resumes_it() {
     let (code, messages) = interrupt(download);
     assert_eq!((code, messages.len()), (Some(130), 2), "{messages:?}");
     assert!(messages[0].contains(" bytes of 'file' in 'file.part'"), "{messages:?}");
-    assert_eq!(messages[1], "plumb: interrupted");
+    assert_eq!(messages[1], "plumb: error: interrupted");
     let partial_len = directory.read("file.part").len();
     let output = directory.plumb().args(["get", "--continue", &from]).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -440,7 +440,7 @@ fn non_ascii_names_are_displayed_and_unusual_names_are_listed_and_removed() {
     let (code, _, messages) = run(&["ls", &format!("{url}/no*")]);
     assert_eq!(
         (code, messages.as_str()),
-        (Some(1), "plumb: nothing on the server matches 'no*'\n")
+        (Some(1), "plumb: error: nothing on the server matches 'no*'\n")
     );
 }
 
@@ -452,13 +452,13 @@ fn the_shell_explains_errors_in_known_commands() {
     let (_, messages) =
         directory.run_shell(&url, "get\nfrobnicate\nmkdir d\nget no*\ngte a\nquit\n");
     let messages: Vec<_> = messages.lines().collect();
-    let usage = "plumb: wrong arguments for 'get', usage: get [-cf] NAME [LOCAL]";
+    let usage = "plumb: error: wrong arguments for 'get', usage: get [-cf] NAME [LOCAL]";
     assert_eq!(messages[0], usage, "{messages:?}");
-    assert_eq!(messages[1], "plumb: unknown command: 'help' lists all");
-    assert_eq!(messages[4], "plumb: unknown command 'gte': did you mean 'get'?");
+    assert_eq!(messages[1], "plumb: error: unknown command: 'help' lists all");
+    assert_eq!(messages[4], "plumb: error: unknown command 'gte': did you mean 'get'?");
     assert!(
         messages[2].contains("cannot create the directory '/d': the server replied 550"),
         "{messages:?}"
     );
-    assert_eq!(messages[3], "plumb: nothing on the server matches 'no*'");
+    assert_eq!(messages[3], "plumb: error: nothing on the server matches 'no*'");
 }

@@ -55,7 +55,7 @@ fn a_server_that_sets_no_times_is_reported_only_in_verbose_mode() {
     fs::write(directory.0.join("a"), "text").unwrap();
     let url = format!("ftp://127.0.0.1:{}/a", server.port);
     let (_, _, messages) = directory.run(&["put", "a", &url]);
-    assert!(messages.starts_with("plumb: uploaded 'a': 4 bytes"), "{messages}");
+    assert!(messages.starts_with("uploaded 'a': 4 bytes"), "{messages}");
     fs::write(directory.0.join("b"), "text").unwrap();
     let (_, _, messages) = directory.run(&["put", "-v", "a", "b", &format!("{url}/")]);
     assert!(
@@ -330,12 +330,12 @@ fn a_mirror_applies_its_rules_and_reports_deletions() {
     assert_eq!(code, Some(0), "{messages}");
     let lines: Vec<_> = messages.lines().collect();
     let deleted = [
-        "plumb: deleting 1 file and 1 directory at the destination",
-        "plumb: deleted 'old/gone'",
-        "plumb: deleted 'old/'",
+        "deleting 1 file and 1 directory at the destination",
+        "deleted 'old/gone'",
+        "deleted 'old/'",
     ];
     assert_eq!(lines[..3], deleted, "{messages}");
-    assert!(lines[3].starts_with("plumb: mirrored 3 files, and deleted 2: "), "{messages}");
+    assert!(lines[3].starts_with("mirrored 3 files, and deleted 2: "), "{messages}");
     let exists_locally = |name: &str| directory.0.join("here").join(name).exists();
     assert!(["a.c", "d/b.c", "d/keep.o", "mine.o", "build/y"].into_iter().all(exists_locally));
     assert!(!["a.o", "build/x", "old"].into_iter().any(exists_locally));
@@ -433,7 +433,7 @@ fn downloading_a_directory_as_a_file_is_an_error() {
     let (_server, url) = directory.serve("");
     fs::create_dir(directory.0.join("there/d")).unwrap();
     let (code, _, messages) = directory.run(&["get", &format!("{url}/d")]);
-    let sentence = "plumb: 'd' is a remote directory: use -r to download it\n";
+    let sentence = "plumb: error: 'd' is a remote directory: use -r to download it\n";
     assert_eq!((code, messages.as_str()), (Some(2), sentence));
 }
 
@@ -445,7 +445,7 @@ fn a_missing_local_directory_is_reported_before_connecting() {
     for to in ["missing/", "missing/name"] {
         let (code, _, messages) = directory.run(&["get", &url, "-o", to]);
         assert_eq!(code, Some(2), "{messages}");
-        assert!(messages.starts_with("plumb: no local directory missing"), "{messages}");
+        assert!(messages.starts_with("plumb: error: no local directory missing"), "{messages}");
     }
     assert!(server.received().is_empty());
     let (code, _, messages) = directory.run(&["get", "tftp://127.0.0.1:9/file", "-o", "missing/"]);
@@ -467,7 +467,7 @@ fn all_files_that_match_a_pattern_are_printed() {
     assert_eq!((code, stdout.as_str()), (Some(0), "a.txtb.txt"), "{messages}");
     let (code, stdout, messages) = directory.run(&["ls", &format!("{url}/*.zzz")]);
     assert_eq!((code, stdout.as_str()), (Some(1), ""));
-    assert_eq!(messages, "plumb: nothing on the server matches '*.zzz'\n");
+    assert_eq!(messages, "plumb: error: nothing on the server matches '*.zzz'\n");
 }
 
 #[test]
@@ -489,7 +489,7 @@ fn verbose_mode_reports_the_time_of_each_part_of_a_transfer() {
     fs::write(directory.0.join("there/file"), vec![7; 400_000]).unwrap();
     let (_, _, messages) = directory.run(&["get", "-v", &format!("{url}/file")]);
     let last = messages.lines().last().unwrap();
-    assert!(last.starts_with("plumb: time: ") && last.contains("in file I/O"), "{messages}");
+    assert!(last.starts_with("time: ") && last.contains("in file I/O"), "{messages}");
     assert!(last.contains("to open the session") && last.ends_with("of CPU"), "{messages}");
 }
 

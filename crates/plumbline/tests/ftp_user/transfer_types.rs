@@ -165,10 +165,10 @@ fn features_that_a_protocol_lacks_are_refused() {
         let words = [&["get"], flags, &["tftp://127.0.0.1:9/a"]].concat();
         let (code, _, messages) = directory.run(&words);
         assert_eq!((code, messages.lines().count()), (Some(2), 1), "{flags:?}: {messages}");
-        assert!(messages.starts_with("plumb: TFTP has no --"), "{flags:?}: {messages}");
+        assert!(messages.starts_with("plumb: error: TFTP has no --"), "{flags:?}: {messages}");
     }
     let (code, _, messages) = directory.run(&["put", "--window", "4", "a", "ftp://127.0.0.1:9/a"]);
-    assert_eq!((code, messages.as_str()), (Some(2), "plumb: FTP has no --window\n"));
+    assert_eq!((code, messages.as_str()), (Some(2), "plumb: error: FTP has no --window\n"));
 }
 
 #[test]

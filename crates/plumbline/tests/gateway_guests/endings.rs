@@ -193,7 +193,7 @@ fn a_line_that_hangs_up_ends_the_gateway_with_one_sentence() {
         drop(line);
         assert_eq!(gateway.wait().code(), Some(4));
         let message = gateway.log.wait_for("plumb: ");
-        assert_eq!(message, format!("plumb: {guest} has failed: the line has hung up"));
+        assert_eq!(message, format!("plumb: error: {guest} has failed: the line has hung up"));
     });
 }
 

@@ -177,15 +177,18 @@ impl Server {
         match self {
             Self::Inetutils => start_inetutils(listen(), &[]),
             Self::InetutilsLinemode => start_inetutils(listen(), &["--linemode"]),
-            Self::Busybox => {
-                let mut command = peers::BUSYBOX.command();
-                command.args(["telnetd", "-F", "-p", "2324", "-l", "/bin/sh"]);
-                let program = Program::start(&mut command).unwrap();
-                poll_until_timeout(|| TcpStream::connect((SERVER, 2324)).ok());
-                Running { port: 2324, _program: Arc::new(Mutex::new(Some(program))) }
-            }
+            Self::Busybox => start_busybox("/bin/sh"),
         }
     }
+}
+
+/// Starts a server that runs `program` for each client.
+pub(crate) fn start_busybox(program: &str) -> Running {
+    let mut command = peers::BUSYBOX.command();
+    command.args(["telnetd", "-F", "-p", "2324", "-l", program]);
+    let program = Program::start(&mut command).unwrap();
+    poll_until_timeout(|| TcpStream::connect((SERVER, 2324)).ok());
+    Running { port: 2324, _program: Arc::new(Mutex::new(Some(program))) }
 }
 
 /// Accepts one client, and starts the inetutils server on that connection, as inetd does. The

@@ -401,6 +401,38 @@ fn row_97_data_connections_without_the_required_tls_session_are_refused() {
     assert_eq!(lone_server.take_output().1, [522]);
 }
 
+#[test]
+fn only_users_of_cleartext_need_no_tls_that_is_required() {
+    let settings = || ServerSettings {
+        tls: TlsPolicy::RequiredForData,
+        cleartext_users: &[b"guest"],
+        ..server_settings()
+    };
+    let mut lone_server = LoneServer::new(settings());
+    let codes = lone_server.send_lines("USER Guest\r\nPASS x\r\nUSER guest\r\nPASS x");
+    assert_eq!(codes, [331, 530, 331, 230], "the accounts of this test distinguish letters");
+    assert_eq!(lone_server.send_lines("PASV\r\nRETR file"), [227, 150]);
+    // Another user needs TLS, also after a login in cleartext.
+    let mut lone_server = LoneServer::new(settings());
+    assert_eq!(lone_server.send_lines("USER guest\r\nPASS x\r\nUSER ann"), [331, 230, 530]);
+    let mut lone_server = LoneServer::new(settings());
+    assert_eq!(lone_server.send_lines("AUTH TLS"), [234]);
+    let codes = lone_server.send_lines("USER ann\r\nPASS secret\r\nPBSZ 0\r\nPROT C");
+    assert_eq!(codes, [331, 230, 200, 534]);
+}
+
+#[test]
+fn each_use_of_tls_that_is_missing_is_reported_once() {
+    let tls = TlsPolicy::RequiredForData;
+    let mut lone_server = LoneServer::new(ServerSettings { tls, ..server_settings() });
+    let LoneServer(world) = &mut lone_server;
+    for is_first in [true, false] {
+        world.server.receive(&mut b"USER ann\r\n".as_slice(), &mut world.context.cx());
+        let expected = is_first.then_some(ServerEvent::TlsRequired(MissingTls::Login));
+        assert_eq!(world.server.event(), expected);
+    }
+}
+
 // attack row 98
 #[test]
 fn row_98_a_wrong_password_and_an_unknown_user_get_the_same_reply() {

@@ -333,7 +333,10 @@ impl World {
                 self.transfer = None;
                 self.finished_transfers.push(finished);
             }
-            ServerEvent::StopTls | ServerEvent::CloseData | ServerEvent::Denied { .. } => {}
+            ServerEvent::StopTls
+            | ServerEvent::CloseData
+            | ServerEvent::Denied { .. }
+            | ServerEvent::TlsRequired(_) => {}
         }
         true
     }

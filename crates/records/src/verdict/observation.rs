@@ -88,6 +88,8 @@ pub struct Steps {
     /// Whether a program connects to the remote host, so that the time until the prompt includes
     /// all steps of the program.
     pub is_program: bool,
+    /// From the user name to the prompt for a password, ns; `None` without such a prompt.
+    pub password_prompt_ns: Option<u64>,
     /// From the last answer of the user to the acceptance or rejection of the login, ns.
     pub login_ns: Option<u64>,
     /// Time for which the local host waited for its processor since the connection was established,

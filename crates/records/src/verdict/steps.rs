@@ -24,6 +24,7 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
         steps.tls_ns,
         steps.negotiation_ns,
         steps.prompt_ns,
+        steps.password_prompt_ns,
         steps.login_ns,
     ];
     let total_ns = known_steps.into_iter().flatten().fold(0_u64, u64::saturating_add);
@@ -63,6 +64,8 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
         let gain_ns = ns.saturating_sub(trip).saturating_sub(delay_ns).saturating_sub(own_ns);
         causes.push(cause(CauseKind::SlowPrompt, gain_ns, "The remote host's late prompt", advice));
     }
+    let other_ns = trip.saturating_add(delay_ns).saturating_add(own_ns);
+    causes.extend(late_password_prompt(steps, total_ns, other_ns));
     if let Some(ns) = steps.login_ns {
         let advice = "the response to the credentials arrived that much later than one round trip. \
                       Check the authentication there (PAM, directory service) and the scripts that \
@@ -78,6 +81,16 @@ pub(super) fn causes(observed: &Observation) -> Vec<Cause> {
     causes.extend(tls_causes(steps, total_ns, trip));
     causes.extend(lost_connection_request(observed, total_ns));
     causes
+}
+
+/// Returns the time of the prompt for a password beyond `other_ns`, which is not due to the remote
+/// host.
+fn late_password_prompt(steps: &Steps, total_ns: u64, other_ns: u64) -> Option<Cause> {
+    let advice = "it arrived that much later than one round trip after the user name. Check there \
+                  for a lookup of the user in a directory service that times out";
+    let gain_ns = steps.password_prompt_ns?.saturating_sub(other_ns);
+    let subject = "The remote host's late prompt for a password";
+    Some(cause_of(CauseKind::SlowPrompt, gain_ns, total_ns, subject, advice))
 }
 
 /// Returns a cause that delays the login by `gain_ns`, at most by `total_ns`.
@@ -120,7 +133,7 @@ fn tls_causes(steps: &Steps, total_ns: u64, trip_ns: u64) -> Vec<Cause> {
 /// without this wait each step that waits for the remote host still takes a round trip. The step in
 /// which the local host waited is unknown, so no single step is charged.
 fn own_wait_ns(steps: &Steps, total_ns: u64, trip_ns: u64) -> u64 {
-    let trips = [steps.connect_ns, steps.negotiation_ns, steps.login_ns];
+    let trips = [steps.connect_ns, steps.negotiation_ns, steps.password_prompt_ns, steps.login_ns];
     let trips = trips.into_iter().flatten().filter(|ns| *ns > 0).map(|ns| ns.min(trip_ns));
     let beyond_trips_ns = total_ns.saturating_sub(trips.fold(0, u64::saturating_add));
     steps.own_wait_ns.unwrap_or(0).min(beyond_trips_ns)

@@ -4,8 +4,10 @@ use super::elements::push_figure;
 use super::svg::{Svg, Ticks, Window, fit, part_class, width_of};
 use crate::split_row::{Part, parts_of_wait};
 use crate::table::Table;
+use records::assessment::Location;
 use records::format::duration;
 use records::keystroke::MedianKeystroke;
+use records::measurement::PromptKind;
 use records::{LayerTime, Measurement};
 
 const TOP_MARGIN: f64 = 8.0;
@@ -14,6 +16,9 @@ const DURATION_WIDTH: f64 = 68.0;
 /// Minimum width of a bar in pixels, so that an instantaneous span is visible.
 const MIN_BAR_WIDTH: f64 = 1.5;
 
+/// Wait for a prompt that users notice, as for the causes of a verdict, ns.
+const NOTICED_PROMPT_NS: u64 = 150_000_000;
+
 /// Spans over one time axis.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waterfall {
@@ -21,6 +26,10 @@ pub struct Waterfall {
     pub title: String,
     /// Spans, from the top; the axis starts at the earliest start of a span.
     pub spans: Vec<Span>,
+    /// Time after which users notice the wait, ns. It is drawn if the axis contains it.
+    pub noticed_ns: Option<u64>,
+    /// Whether spans below 1 % of the whole time are drawn.
+    pub draws_short_spans: bool,
     /// Note for the reader; may be empty.
     pub note: String,
 }
@@ -66,6 +75,8 @@ impl Waterfall {
         Self {
             title: "One keystroke, from key to cell".to_owned(),
             spans,
+            noticed_ns: None,
+            draws_short_spans: false,
             note: format!(
                 "The median of {} echoes, with one span per layer. The layers of a direction are \
                  drawn in the order of their calls. The network is drawn as one span, although it \
@@ -73,6 +84,49 @@ impl Waterfall {
                 keystroke.samples
             ),
         }
+    }
+
+    /// Creates the waterfall of the steps of a login, from the name lookup to the first prompt of
+    /// the shell; `None` if no prompt was measured.
+    #[must_use]
+    pub(crate) fn of_login(measured: &Measurement) -> Option<Self> {
+        let phases = &measured.phases;
+        let prompt = match phases.prompt {
+            // Text that matches no known prompt may be any output.
+            None | Some(PromptKind::Silence) => return None,
+            Some(kind) => kind.text(),
+        };
+        let network = Some(Part::Remote(Location::Network));
+        let wait = |ns: Option<u64>| {
+            let rows = parts_of_wait(ns.unwrap_or(0), measured);
+            rows.into_iter().max_by_key(|row| row.ns).map(|row| row.part)
+        };
+        let steps = [
+            ("name to address", phases.resolve_ns, network),
+            ("connect", phases.connect_ns, network),
+            ("TLS", phases.tls_ns, wait(phases.tls_ns)),
+            ("negotiation", phases.negotiation_ns, wait(phases.negotiation_ns)),
+            (prompt, phases.login_prompt_ns, wait(phases.login_prompt_ns)),
+            ("password prompt", phases.password_prompt_ns, wait(phases.password_prompt_ns)),
+            ("shell prompt", phases.login_ns, wait(phases.login_ns)),
+        ];
+        let mut spans: Vec<Span> = Vec::new();
+        for (label, ns, part) in steps {
+            let Some(ns) = ns else { continue };
+            let start_ns = spans.last().map_or(0, |span| span.end_ns);
+            let end_ns = start_ns.saturating_add(ns);
+            spans.push(Span { label: label.to_owned(), start_ns, end_ns, part });
+        }
+        phases.login_prompt_ns.map(|_| Self {
+            title: "The login, step by step".to_owned(),
+            spans,
+            noticed_ns: Some(NOTICED_PROMPT_NS),
+            draws_short_spans: true,
+            note: "Each step begins at the end of the step above it. A step has the color of the \
+                   network or of the remote host, whichever takes more of it. Users notice a wait \
+                   of more than 150 ms (dashed line)."
+                .to_owned(),
+        })
     }
 
     pub(super) fn push(&self, out: &mut String) {
@@ -86,10 +140,13 @@ impl Waterfall {
         push_figure(out, &self.title, drawings, note.trim(), &self.figures());
     }
 
-    /// Returns the spans of at least 1 % of the whole time. Shorter spans would be hairlines.
+    /// Returns the spans of at least 1 % of the whole time, or all. Shorter spans are hairlines.
     fn drawn_spans(&self) -> Vec<&Span> {
         let end = self.spans.iter().map(|span| span.end_ns).max().unwrap_or(0);
-        let min = end.saturating_sub(self.origin()) / 100;
+        let min = match self.draws_short_spans {
+            true => 0,
+            false => end.saturating_sub(self.origin()) / 100,
+        };
         self.spans.iter().filter(|span| span.length() >= min).collect()
     }
 
@@ -123,6 +180,7 @@ impl Waterfall {
             svg.text("middle tick", place(*tick).max(9.0), bottom + 19.0, &ticks.text(*tick));
         }
         svg.text("end name", right, bottom + 38.0, &format!("time ({unit})"));
+        let noticed = self.noticed_ns.map(in_units).filter(|value| *value <= ticks.end());
         let mut y = TOP_MARGIN;
         for span in &spans {
             let from = place(in_units(span.start_ns - origin));
@@ -135,6 +193,9 @@ impl Waterfall {
             let tip = format!("{}: {}", span.label, duration(span.length()));
             let class = span.part.map_or("neutral", part_class);
             svg.rect(class, [from, bar_y, (to - from).max(MIN_BAR_WIDTH), BAR_HEIGHT], &tip);
+            if let Some(x) = noticed.map(place) {
+                svg.line("dashed limit", [x, bar_y - 4.0, x, bar_y + BAR_HEIGHT + 4.0]);
+            }
             svg.text("end number", window.width(), bar_y + 12.5, &duration(span.length()));
             y += row;
         }
@@ -203,6 +264,38 @@ mod tests {
             ("up:", 370, 420),
         ];
         assert_eq!(spans, expected.map(|(word, start, end)| (word.to_owned(), start, end)));
+    }
+
+    #[test]
+    fn the_waterfall_of_a_login_ends_with_the_prompt_of_the_shell() {
+        let sample = include_str!("../../../records/samples/measurement-4.json");
+        let mut measured = Measurement::from_json(sample).unwrap();
+        let phases = &mut measured.phases;
+        phases.password_prompt_ns = Some(40_000_000);
+        phases.login_ns = Some(600_000_000);
+        let waterfall = Waterfall::of_login(&measured).unwrap();
+        let labels: Vec<_> = waterfall.spans.iter().map(|span| span.label.as_str()).collect();
+        let expected = [
+            "name to address",
+            "connect",
+            "negotiation",
+            "login prompt",
+            "password prompt",
+            "shell prompt",
+        ];
+        assert_eq!(labels, expected);
+        let last = waterfall.spans.last().unwrap();
+        assert_eq!(
+            (last.length(), last.part),
+            (600_000_000, Some(Part::Remote(Location::RemoteHost)))
+        );
+        assert!(waterfall.draw(Window::Wide).contains("dashed limit"), "users notice 150 ms");
+        measured.phases.password_prompt_ns = None;
+        measured.phases.login_ns = None;
+        let short = Waterfall::of_login(&measured).unwrap();
+        assert!(!short.draw(Window::Narrow).contains("dashed"), "the axis ends before 150 ms");
+        measured.phases.prompt = Some(PromptKind::Silence);
+        assert_eq!(Waterfall::of_login(&measured), None);
     }
 
     #[test]

@@ -282,6 +282,7 @@ fn login(measured: &Measurement) -> Option<Row> {
         phases.tls_ns.map(|ns| ("TLS", ns)),
         phases.negotiation_ns.map(|ns| ("negotiation", ns)),
         phases.login_prompt_ns.map(|ns| (prompt, ns)),
+        phases.password_prompt_ns.map(|ns| (PromptKind::Password.text(), ns)),
         login_time,
     ];
     let mut steps: Vec<(&str, u64)> = steps.into_iter().flatten().collect();

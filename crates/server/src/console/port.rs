@@ -2,13 +2,14 @@
 
 use super::SerialConsole;
 use crate::log::ServeEvent;
+use crate::log_file;
 use crate::login_server::LoginServer;
 use anyhow::{Context, Result};
 use net::meter::Counter;
 use os::modem_lines::{MarkDecoder, ModemLines, Received};
 use os::readiness::{self, Registered, none_as_pending};
 use os::serial::Serial;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::rc::Rc;
 use std::task::Poll;
@@ -171,7 +172,7 @@ impl OutputLog {
     fn new(console: &SerialConsole) -> Self {
         let settings = console.settings();
         let path = settings.log.as_ref();
-        Self { file: path.map(|path| OpenOptions::new().create(true).append(true).open(path)) }
+        Self { file: path.map(|path| log_file::open(path)) }
     }
 
     /// Appends `data`. If writing fails, logs the error and stops recording until the next reload.

@@ -15,7 +15,7 @@ use super::protection::Protection;
 use super::rights::{Access, ConfiguredRights, describe};
 use super::system::{self, SystemUserSettings};
 use super::user_files::WordFormats;
-use super::users::Users;
+use super::users::{ANONYMOUS, Users};
 use super::virtual_host::{self, Site, VirtualHost, VirtualHosts};
 use anyhow::{Context, Result, anyhow, bail};
 use ipnet::IpNet;
@@ -69,6 +69,7 @@ pub(in super::super) struct FtpTable {
     pam_service: Option<String>,
     root_may_log_in: bool,
     anonymous: Option<bool>,
+    anonymous_in_cleartext: bool,
     clear_control: bool,
     mail_spool: Option<PathBuf>,
     mail_from_anonymous: bool,
@@ -169,6 +170,8 @@ pub(in super::super) struct FtpSettings {
     pub(super) generates_certificate: bool,
     /// Key whose presence excludes anonymous users, if `anonymous` is not set.
     pub(super) excludes_anonymous: Option<&'static str>,
+    /// Whether anonymous users need no TLS although it is required for other users.
+    pub(super) allows_cleartext_anonymous: bool,
     /// Settings of system users, if system users may log in.
     pub(super) system: Option<SystemUserSettings>,
     pub(super) spool: Option<Arc<Spool>>,
@@ -220,13 +223,11 @@ impl FtpSettings {
         }
         let passive_ports = table.passive_ports.map(|(first, last)| Ports::only(first..=last));
         let tls = flags.tls.or(table.tls).unwrap_or(Protection::Offered);
-        if tls == Protection::Off && !listen_tls.is_empty() {
-            bail!("listen-tls requires TLS, but tls is off");
-        }
         let hosts = VirtualHosts::complete(&table.names, std::mem::take(&mut table.hosts))?;
-        if tls == Protection::Off && hosts.iter().any(|host| host.certificate.is_some()) {
-            bail!("a virtual host has a certificate, but tls is off");
+        if tls == Protection::Off {
+            check_without_tls(&listen_tls, &hosts)?;
         }
+        check_cleartext_anonymous(table.anonymous_in_cleartext, tls, &site, &hosts)?;
         Ok(Self {
             site: Arc::new(site),
             hosts: Arc::new(hosts),
@@ -238,6 +239,7 @@ impl FtpSettings {
             certificate: shared.certificate.clone(),
             generates_certificate: shared.certificate.is_generated(),
             excludes_anonymous,
+            allows_cleartext_anonymous: table.anonymous_in_cleartext,
             system,
             spool: open_spool(&table)?,
             has_anonymous_mail: table.mail_from_anonymous,
@@ -356,8 +358,47 @@ impl FtpSettings {
             _ if has_tls => TlsPolicy::Offered,
             _ => TlsPolicy::None,
         };
-        ServerSettings { tls, is_implicit_tls, ..self.engine.clone() }
+        let cleartext_users = if self.allows_cleartext_anonymous { ANONYMOUS } else { &[] };
+        ServerSettings { tls, cleartext_users, is_implicit_tls, ..self.engine.clone() }
     }
+}
+
+/// Checks that no setting needs TLS.
+///
+/// # Errors
+///
+/// Returns an error if a listener or a virtual host needs TLS.
+fn check_without_tls(listen_tls: &[SocketAddr], hosts: &VirtualHosts) -> Result<()> {
+    if !listen_tls.is_empty() {
+        bail!("listen-tls requires TLS, but tls is off");
+    }
+    if hosts.iter().any(|host| host.certificate.is_some()) {
+        bail!("a virtual host has a certificate, but tls is off");
+    }
+    Ok(())
+}
+
+/// Checks that `anonymous-in-cleartext` has an effect, if it is set.
+///
+/// # Errors
+///
+/// Returns an error if TLS is not required, or if there are no anonymous users.
+fn check_cleartext_anonymous(
+    is_set: bool,
+    tls: Protection,
+    site: &Site,
+    hosts: &VirtualHosts,
+) -> Result<()> {
+    if !is_set {
+        return Ok(());
+    }
+    if tls != Protection::Required {
+        bail!("anonymous-in-cleartext applies only to tls = \"required\": remove it");
+    }
+    if !site.has_anonymous && !hosts.iter().any(|host| host.site.has_anonymous) {
+        bail!("anonymous-in-cleartext requires anonymous users: set anonymous = true");
+    }
+    Ok(())
 }
 
 fn note_missing(root: &Path, access: &Access, missing: &mut Vec<String>) {
@@ -510,12 +551,25 @@ mod tests {
     }
 
     #[test]
+    fn only_anonymous_users_are_allowed_in_cleartext_and_only_by_their_key() {
+        let names = |key: &str| {
+            let text = format!("root = \"/srv\"\ntls = \"required\"\n{key}");
+            let settings = complete(&text, &FtpFlags::default()).unwrap();
+            settings.session_settings(true, false).cleartext_users
+        };
+        assert_eq!(names("anonymous-in-cleartext = true\n"), ANONYMOUS);
+        assert!(names("").is_empty());
+    }
+
+    #[test]
     fn an_invalid_configuration_is_rejected() {
         for text in [
             "",
             "root = \"/srv\"\nlisten = []\n",
             "roots = \"/srv\"\n",
             "root = \"/srv\"\nanonymous = false\n",
+            "root = \"/srv\"\nanonymous-in-cleartext = true\n",
+            "root = \"/srv\"\nsystem-users = true\ntls = \"required\"\nanonymous-in-cleartext = true\n",
             "root = \"/srv\"\npassive-ports = [2000, 1000]\n",
             "root = \"/srv\"\ntls = \"off\"\nlisten-tls = [\"[::]:990\"]\n",
             "root = \"/srv\"\nmail-spool = \"/no/such/directory\"\n",

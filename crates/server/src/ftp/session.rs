@@ -16,8 +16,10 @@ use super::logged_in_user::{self, LoggedInUser, LoginOutcome};
 use super::long_work::{self, LongOperation};
 use super::mail::{Sender, Spool};
 use super::passive::{PassiveListener, PortShare};
+use super::protection::Protection;
 use super::tickets;
 use super::upload::Upload;
+use super::users::is_anonymous;
 use super::virtual_host::{self, TlsName, VirtualHosts};
 use crate::log_text::escape_name;
 use crate::metered::Metered;
@@ -406,6 +408,7 @@ impl FtpSession {
                 ServerEvent::Denied { command, right } => {
                     self.log_denied(&command, right.refusal());
                 }
+                ServerEvent::TlsRequired(missing) => self.log_missing_tls(missing),
             }
         }
     }
@@ -441,6 +444,11 @@ impl FtpSession {
         };
         self.host = host.map(|host| host.name().into());
         let site = settings.site_of(host);
+        // A user file may contain a user with a name of the anonymous users.
+        let is_anonymous = site.has_anonymous && is_anonymous(&name);
+        if settings.tls == Protection::Required && !self.engine.is_tls() && !is_anonymous {
+            return self.handle_task_result(TaskResult::Login(name, LoginOutcome::Refused));
+        }
         if let Some(user) = logged_in_user::log_in_anonymous(&server, peer, &login, &site) {
             return self.handle_task_result(TaskResult::Login(
                 name,

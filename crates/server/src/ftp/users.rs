@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Login names of anonymous users.
-const ANONYMOUS: [&[u8]; 2] = [b"anonymous", b"ftp"];
+pub(super) const ANONYMOUS: &[&[u8]] = &[b"anonymous", b"ftp"];
 
 /// Entry of one user.
 #[derive(Clone, Debug, Deserialize)]

@@ -13,6 +13,7 @@ use carrier::{self, TcpConnection, TlsFailure, Trust, TrustedBy};
 use protocols::ftp::Name;
 use protocols::ftp::listing::UnknownLines;
 use protocols::ftp::user::{DataStyle, Done, FailureReason, Task, TlsUse, UserSettings};
+use records::severity::Severity;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -307,16 +308,22 @@ impl Connector {
     fn report_new_certificate(&self, session: &Session) {
         match &session.trusted_by {
             Some((TrustedBy::FirstUse, fingerprint)) => {
-                (self.shared.message)(&format!(
-                    "new certificate of {}, saved to known_hosts: SHA-256 {fingerprint}",
-                    self.target
-                ));
+                (self.shared.message)(
+                    Severity::Note,
+                    &format!(
+                        "new certificate of {}, saved to known_hosts: SHA-256 {fingerprint}",
+                        self.target
+                    ),
+                );
             }
             Some((TrustedBy::FirstUseNotPinned(why), fingerprint)) => {
-                (self.shared.message)(&format!(
-                    "new certificate of {}, not saved ({why}): SHA-256 {fingerprint}",
-                    self.target
-                ));
+                (self.shared.message)(
+                    Severity::Warning,
+                    &format!(
+                        "new certificate of {}, not saved ({why}): SHA-256 {fingerprint}",
+                        self.target
+                    ),
+                );
             }
             _ => {}
         }
@@ -350,7 +357,7 @@ mod tests {
             is_quiet: true,
             is_verbose: false,
             bytes_per_second: None,
-            message: |_| {},
+            message: |_, _| {},
         }
     }
 

@@ -21,6 +21,7 @@ use carrier::{self, AddressFamilies, HostTarget, Route, Trust};
 use os::host::Host;
 use protocols::ftp::user::{ServerQuirks, TlsUse, UserSettings};
 use protocols::ftp::{Name, Secret};
+use records::severity::Severity;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -76,7 +77,7 @@ pub struct ConnectionSettings {
     /// Rate limit of each data connection, in bytes per second.
     pub bytes_per_second: Option<u64>,
     /// Receives messages for the user, each a sentence without its final period.
-    pub message: fn(&str),
+    pub message: fn(Severity, &str),
 }
 
 /// Scope of an interrupt (SIGINT).
@@ -143,7 +144,7 @@ pub(crate) struct Shared {
     /// Registry on which the meters are displayed.
     pub(crate) registry: Arc<MeterRegistry>,
     /// Receives messages for the user, each a sentence without its final period.
-    pub(crate) message: fn(&str),
+    pub(crate) message: fn(Severity, &str),
 }
 
 /// Server, login and options from which sessions are opened.
@@ -237,11 +238,14 @@ impl Connector {
     pub fn report_whole_transfers(&self, options: &FtpOptions) {
         let FtpOptions { continues, representation, .. } = options;
         if *continues && !representation.keeps_octets() && !self.is_quiet {
-            (self.shared.message)(&format!(
-                "cannot resume because remote and local sizes are not comparable: whole files \
+            (self.shared.message)(
+                Severity::Note,
+                &format!(
+                    "cannot resume because remote and local sizes are not comparable: whole files \
                      are transferred in TYPE {}, MODE {} and STRU {}",
-                representation.data_type, representation.mode, representation.structure
-            ));
+                    representation.data_type, representation.mode, representation.structure
+                ),
+            );
         }
     }
 
@@ -261,11 +265,10 @@ impl Connector {
             FIRST_RETRY_DELAY.saturating_mul(1 << (attempt - 1).min(5)).min(MAX_RETRY_DELAY);
         if !self.is_quiet {
             let sentence = error.sentence();
-            (self.shared.message)(&format!(
-                "{sentence}; attempt {} follows in {} s",
-                attempt + 1,
-                delay.as_secs()
-            ));
+            (self.shared.message)(
+                Severity::Warning,
+                &format!("{sentence}; attempt {} follows in {} s", attempt + 1, delay.as_secs()),
+            );
         }
         tokio::select! {
             () = sleep(delay) => true,
@@ -358,6 +361,7 @@ fn new_connector(
         }
     };
     let (cancellation, stop) = CancellationToken::new();
+    let message = connection.message;
     Ok(Connector {
         target: url.target.clone(),
         addresses,
@@ -371,7 +375,7 @@ fn new_connector(
             stop,
             is_verbose: Arc::new(AtomicBool::new(connection.is_verbose)),
             registry,
-            message: connection.message,
+            message,
         },
         timeout,
         was_reached: AtomicBool::new(false),
@@ -383,7 +387,9 @@ fn new_connector(
         attempts: connection.attempts.unwrap_or(DEFAULT_ATTEMPTS),
         retries_full_storage: connection.attempts.is_some(),
         is_quiet: connection.is_quiet,
-        recorder: TransferRecorder::for_client(connection.is_recording, connection.message),
+        recorder: TransferRecorder::for_client(connection.is_recording, move |text| {
+            message(Severity::Warning, text);
+        }),
         is_flush_scheduled: AtomicBool::new(false),
         resolve_time,
         swept_directories: Mutex::default(),

@@ -29,6 +29,7 @@ use os::beneath::{AtomicFile, Existing, sweep};
 use protocols::ftp::user::Task;
 use protocols::ftp::{ByteSize, Mode, Representation, Structure, Timestamp, Type};
 use records::format::count;
+use records::severity::Severity;
 use ring::digest;
 use std::fs::{self, File};
 use std::io;
@@ -157,9 +158,10 @@ async fn fetch(
 /// Empties a partial download that is not the beginning of the remote file `path`.
 fn discard_partial(file: &File, path: &[u8], connector: &Connector) -> Result<(), FtpError> {
     let escaped = escaped(path);
-    (connector.shared.message)(&format!(
-        "the partial download of '{escaped}' is of another file: downloading it again"
-    ));
+    (connector.shared.message)(
+        Severity::Note,
+        &format!("the partial download of '{escaped}' is of another file: downloading it again"),
+    );
     Ok(file.set_len(0).map_err(anyhow::Error::new)?)
 }
 
@@ -625,12 +627,15 @@ fn keep_partial(
     // If the data cannot be kept, the next download starts at 0. An existing `name.part` may belong
     // to the user, so it is not replaced.
     if !download.is_part_name_taken && atomic_file.keep_as(&part).is_ok() && !connector.is_quiet {
-        (connector.shared.message)(&format!(
-            "saved {} bytes of '{}' in '{}': resume with -c or the next mirror",
-            count(received_bytes),
-            escaped(&name),
-            escaped(part_path.as_bytes())
-        ));
+        (connector.shared.message)(
+            Severity::Note,
+            &format!(
+                "saved {} bytes of '{}' in '{}': resume with -c or the next mirror",
+                count(received_bytes),
+                escaped(&name),
+                escaped(part_path.as_bytes())
+            ),
+        );
     }
 }
 

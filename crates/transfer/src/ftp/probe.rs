@@ -25,6 +25,7 @@ use protocols::ftp::user::{StoreKind, Task};
 use protocols::ftp::{LocalName, Representation};
 use records::accuracy::{Accuracy, Comparison, pattern};
 use records::arrivals::Arrival;
+use records::severity::Severity;
 use records::sizes::Direction;
 use records::transfer::Transfer;
 use records::verdict::{self, Aborted, DataTcp, Exchange, FileTransfer};
@@ -60,7 +61,7 @@ pub struct ProbeOptions {
     /// File of trusted certificate authorities (PEM).
     pub ca: Option<PathBuf>,
     /// Receives messages for the user.
-    pub message: fn(&str),
+    pub message: fn(Severity, &str),
 }
 
 /// Requested transfers.

@@ -24,6 +24,7 @@ use anyhow::Context;
 use os::beneath::Existing;
 use protocols::ftp::user::{StoreKind, Task};
 use protocols::ftp::{Representation, Timestamp};
+use records::severity::Severity;
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -415,10 +416,13 @@ async fn set_time(
         }
     }
     if connector.is_verbose() {
-        (connector.shared.message)(&format!(
-            "the modification time of '{}' is the time of the upload: {why}",
-            escaped(path)
-        ));
+        (connector.shared.message)(
+            Severity::Note,
+            &format!(
+                "the modification time of '{}' is the time of the upload: {why}",
+                escaped(path)
+            ),
+        );
     }
     Ok(())
 }

@@ -15,6 +15,7 @@ use crate::escaped;
 use protocols::ftp::listing::{Collector, Dialect, Entry, Kind, Pattern, UnknownLines};
 use protocols::ftp::user::{Done, ListKind, Task};
 use protocols::ftp::{LocalName, Name, Reply, Timestamp};
+use records::severity::Severity;
 use std::collections::BTreeSet;
 use std::time::SystemTime;
 
@@ -166,18 +167,21 @@ impl FtpClient {
         if reply.contains_any(&[b"truncated"]) {
             self.skipped_names = self.skipped_names.saturating_add(1);
             self.note_uncertain(1);
-            (self.connector.shared.message)(&format!(
-                "the listing of '{}' is incomplete: {reply}",
-                escaped(directory)
-            ));
+            (self.connector.shared.message)(
+                Severity::Warning,
+                &format!("the listing of '{}' is incomplete: {reply}", escaped(directory)),
+            );
         }
         let Some(count) = skipped_count(reply) else { return };
         self.skipped_names = self.skipped_names.saturating_add(count);
         let names = if count == 1 { "1 name".to_owned() } else { format!("{count} names") };
-        (self.connector.shared.message)(&format!(
-            "skipped {names} of '{}' on the server: FTP cannot transfer names with line breaks",
-            escaped(directory)
-        ));
+        (self.connector.shared.message)(
+            Severity::Warning,
+            &format!(
+                "skipped {names} of '{}' on the server: FTP cannot transfer names with line breaks",
+                escaped(directory)
+            ),
+        );
     }
 
     /// Keeps the entries whose names are valid local file names, and prints the number of other
@@ -194,10 +198,13 @@ impl FtpClient {
         };
         if self.connector.is_verbose() {
             for name in found.iter().filter(|found| !is_valid(found)) {
-                (self.connector.shared.message)(&format!(
-                    "'{}' on the server is not a valid local name",
-                    escaped(&name.relative_path)
-                ));
+                (self.connector.shared.message)(
+                    Severity::Warning,
+                    &format!(
+                        "'{}' on the server is not a valid local name",
+                        escaped(&name.relative_path)
+                    ),
+                );
             }
         }
         let count_before = found.len();
@@ -205,12 +212,17 @@ impl FtpClient {
         let count = count_before - found.len();
         self.skipped_names =
             self.skipped_names.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
-        (self.connector.shared.message)(&match count {
-            1 => format!("skipped '{example}': it is not a valid local name"),
-            _ => {
-                format!("skipped {count} names that are not valid local names, such as '{example}'")
-            }
-        });
+        (self.connector.shared.message)(
+            Severity::Warning,
+            &match count {
+                1 => format!("skipped '{example}': it is not a valid local name"),
+                _ => {
+                    format!(
+                        "skipped {count} names that are not valid local names, such as '{example}'"
+                    )
+                }
+            },
+        );
         found
     }
 
@@ -419,10 +431,10 @@ impl FtpClient {
         if entries.is_empty() && !is_readable {
             self.note_uncertain(1);
             self.skipped_names = self.skipped_names.saturating_add(1);
-            (self.connector.shared.message)(&format!(
-                "skipped '{}' on the server: permission denied",
-                escaped(path)
-            ));
+            (self.connector.shared.message)(
+                Severity::Warning,
+                &format!("skipped '{}' on the server: permission denied", escaped(path)),
+            );
         }
         Ok(entries)
     }
@@ -442,11 +454,10 @@ impl FtpClient {
             let mut entries = match self.list_verified(&path, remaining_entries, is_readable).await
             {
                 Err(error) if depth > 0 && error.is_refusal() => {
-                    (self.connector.shared.message)(&format!(
-                        "skipped '{}': {}",
-                        escaped(&path),
-                        error.sentence()
-                    ));
+                    (self.connector.shared.message)(
+                        Severity::Warning,
+                        &format!("skipped '{}': {}", escaped(&path), error.sentence()),
+                    );
                     self.skipped_names = self.skipped_names.saturating_add(1);
                     self.note_uncertain(1);
                     continue;
@@ -475,10 +486,13 @@ impl FtpClient {
                 } else if is_directory {
                     self.note_uncertain(1);
                     self.skipped_names = self.skipped_names.saturating_add(1);
-                    (self.connector.shared.message)(&format!(
-                        "skipped '{}': it is more than {DEPTH_MAX} directories deep",
-                        escaped(&child.path)
-                    ));
+                    (self.connector.shared.message)(
+                        Severity::Warning,
+                        &format!(
+                            "skipped '{}': it is more than {DEPTH_MAX} directories deep",
+                            escaped(&child.path)
+                        ),
+                    );
                 }
                 found.push(child);
             }

@@ -24,6 +24,7 @@ use protocols::ftp::user::{
     User, UserEvent, UserSettings,
 };
 use protocols::ftp::{Protection, Representation};
+use records::severity::Severity;
 use rustix::net::SendFlags;
 use std::future::pending;
 use std::io;
@@ -411,7 +412,7 @@ impl Session {
             UserEvent::Reply(reply) => {
                 self.timing.record_reply(reply.code.number());
                 if self.shared.is_verbose.load(Ordering::Relaxed) {
-                    (self.shared.message)(&format!("< {reply}"));
+                    (self.shared.message)(Severity::Info, &format!("< {reply}"));
                 }
                 // After the login, a 211 reply answers STAT, not FEAT (RFC 959 §4.2.2).
                 if !self.is_open && reply.code.number() == 211 && reply.lines.len() > 1 {
@@ -523,7 +524,7 @@ impl Session {
         self.timing.record_commands(&output);
         if self.shared.is_verbose.load(Ordering::Relaxed) {
             for line in command_lines(&output) {
-                (self.shared.message)(&format!("> {line}"));
+                (self.shared.message)(Severity::Info, &format!("> {line}"));
             }
         }
         if self.control.write(&output, urgent).await.is_err() {

@@ -12,6 +12,7 @@ use super::file_options::check;
 use crate::escaped;
 use protocols::ftp::user::Task;
 use protocols::ftp::{ByteSize, Representation, Type};
+use records::severity::Severity;
 
 /// Systems with 36-bit words.
 const SYSTEMS_OF_36_BITS: [&str; 9] =
@@ -60,15 +61,18 @@ impl FtpClient {
             .map_err(|error| FtpError::InvalidRequest(format!("{server}: {error}")))?;
         options.representation = representation;
         if !self.connector.is_quiet {
-            (self.connector.shared.message)(&match size.map(ByteSize::bits) {
-                Some(bits) => {
-                    format!(
-                        "{server} with words of {bits} bits: files are transferred as TYPE L \
+            (self.connector.shared.message)(
+                Severity::Note,
+                &match size.map(ByteSize::bits) {
+                    Some(bits) => {
+                        format!(
+                            "{server} with words of {bits} bits: files are transferred as TYPE L \
                              {bits}"
-                    )
-                }
-                None => format!("{server}: files are transferred as TYPE I"),
-            });
+                        )
+                    }
+                    None => format!("{server}: files are transferred as TYPE I"),
+                },
+            );
         }
         Ok(())
     }

@@ -72,7 +72,7 @@ impl TransferRecorder {
     /// Creates a recorder for a client command, which writes to the journal of the user. Errors are
     /// passed to `report`. A user without a writable home directory, as in a container, has no
     /// journal and gets no message.
-    pub fn for_client(is_wanted: bool, report: fn(&str)) -> Self {
+    pub fn for_client(is_wanted: bool, report: impl Fn(&str) + Send + Sync + 'static) -> Self {
         let directory = journal_directory_in(&state_directory());
         let is_writable = |directory: &Path| {
             let created = DirBuilder::new().recursive(true).mode(0o700).create(directory);

@@ -4,7 +4,7 @@ use super::command_options::{ConnectionOptions, TransferArguments};
 use super::command_output::print;
 use super::listing::print_names;
 use super::run_command::{ProgressDisplay, report_error, run_command};
-use crate::exit;
+use crate::exit::{self, print_diagnostic};
 use crate::files::get_put_arguments::{CommonOptions, Get, Links, Put};
 use crate::files::progress::print_message;
 use anyhow::Context;
@@ -12,6 +12,7 @@ use os::beneath::{Existing, RootDir};
 use protocols::ftp::LocalName;
 use protocols::ftp::listing::Kind;
 use records::format::count;
+use records::severity::Severity;
 use std::collections::{BTreeSet, VecDeque};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -186,7 +187,7 @@ pub(in crate::files) fn put_files(arguments: &Put, files: &[PathBuf], url: &Url)
         }
         if links > 0 && !connector.is_quiet() {
             let links = if links == 1 { "1 link".to_owned() } else { format!("{links} links") };
-            print_message(&format!("skipped {links}: see --links"));
+            print_diagnostic(Severity::Warning, &format!("skipped {links}: see --links"));
         }
         let batch_options = BatchOptions::of(options, transfer, common, url, false);
         run_batch(&connector, client, items.into(), &batch_options, "uploaded").await
@@ -251,7 +252,7 @@ async fn resolve_urls(
     for url in urls {
         let matches = match find_matches(client, url, is_recursive).await {
             Err(error @ (FtpError::NotFound(_) | FtpError::IsDirectory(_))) if urls.len() > 1 => {
-                print_message(&error.sentence());
+                print_diagnostic(Severity::Error, &error.sentence());
                 selection.failures.push(error);
                 continue;
             }
@@ -514,7 +515,7 @@ impl Batch {
                 totals.add(&record, result)?
             };
             if let Some(message) = message {
-                print_message(&message);
+                print_diagnostic(Severity::Error, &message);
             }
         }
     }

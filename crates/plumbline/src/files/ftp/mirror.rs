@@ -15,7 +15,7 @@ use super::command_output::{change_as_json, print};
 use super::removal::{amount_text, check_named, confirm, remove_directory, remove_file};
 use super::rules::Rules;
 use super::run_command::{report_error, run_command};
-use crate::exit;
+use crate::exit::{self, print_diagnostic};
 use crate::files::get_put_arguments::rate;
 use crate::files::location::Location;
 use crate::files::progress::print_message;
@@ -29,6 +29,7 @@ use anyhow::Context;
 use os::beneath::{Existing, Kind as LocalKind, RootDir};
 use protocols::ftp::Timestamp;
 use protocols::ftp::listing::Kind;
+use records::severity::Severity;
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -402,9 +403,12 @@ fn leave_out_untransferable(local: &mut MirrorSide) -> u64 {
     let count = count_before - local.tree.len();
     if count > 0 {
         let names = if count == 1 { "1 name".to_owned() } else { format!("{count} names") };
-        print_message(&format!(
-            "skipped {names} in the local directory: FTP cannot transfer names with line breaks"
-        ));
+        print_diagnostic(
+            Severity::Warning,
+            &format!(
+                "skipped {names} in the local directory: FTP cannot transfer names with line breaks"
+            ),
+        );
     }
     u64::try_from(count).unwrap_or(u64::MAX)
 }
@@ -427,14 +431,18 @@ fn print_skipped(local: &MirrorSide, remote: &MirrorSide) {
             side.links_and_devices().partition(|name| other.tree.contains_key(*name));
         for name in on_both {
             let escaped = escaped(name);
-            print_message(&format!(
-                "skipped '{escaped}' on both hosts: the {host} one is a link or a device"
-            ));
+            print_diagnostic(
+                Severity::Warning,
+                &format!("skipped '{escaped}' on both hosts: the {host} one is a link or a device"),
+            );
         }
         match alone.len() {
             0 => {}
-            1 => print_message(&format!("skipped 1 {host} link or device")),
-            count => print_message(&format!("skipped {count} {host} links or devices")),
+            1 => print_diagnostic(Severity::Note, &format!("skipped 1 {host} link or device")),
+            count => print_diagnostic(
+                Severity::Note,
+                &format!("skipped {count} {host} links or devices"),
+            ),
         }
     }
 }
@@ -442,10 +450,13 @@ fn print_skipped(local: &MirrorSide, remote: &MirrorSide) {
 fn print_kind_conflicts(plan: &MirrorPlan) {
     for name in &plan.kind_conflicts {
         let escaped = escaped(name);
-        print_message(&format!(
-            "skipped '{escaped}': it is a directory on one host only; --delete replaces it if the \
+        print_diagnostic(
+            Severity::Warning,
+            &format!(
+                "skipped '{escaped}': it is a directory on one host only; --delete replaces it if the \
              directory contains no excluded name"
-        ));
+            ),
+        );
     }
 }
 
@@ -517,7 +528,10 @@ impl MirrorRun<'_> {
                     self.report_deleted(name, *is_directory)?;
                 }
                 Err(error) => {
-                    print_message(&format!("'{}' was not deleted: {error}", escaped(name)));
+                    print_diagnostic(
+                        Severity::Warning,
+                        &format!("'{}' was not deleted: {error}", escaped(name)),
+                    );
                 }
             }
         }
@@ -558,11 +572,10 @@ impl MirrorRun<'_> {
             match removed {
                 // A deletion that the server refuses does not end the mirror.
                 Err(error) if error.is_refusal() => {
-                    print_message(&format!(
-                        "'{}' was not deleted: {}",
-                        escaped(name),
-                        error.sentence()
-                    ));
+                    print_diagnostic(
+                        Severity::Warning,
+                        &format!("'{}' was not deleted: {}", escaped(name), error.sentence()),
+                    );
                 }
                 removed => {
                     removed?;

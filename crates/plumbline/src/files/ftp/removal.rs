@@ -5,10 +5,12 @@
 //! remove are first listed, counted, and confirmed on a terminal.
 
 use super::command_output::{change_as_json, print};
+use crate::exit::print_diagnostic;
 use crate::files::progress::print_message;
 use protocols::ftp::listing::{Entry, Kind};
 use protocols::ftp::user::Task;
 use records::format::count;
+use records::severity::Severity;
 use std::io::{BufRead, IsTerminal, Write};
 use transfer::escaped;
 use transfer::ftp::FtpClient;
@@ -141,7 +143,10 @@ impl Removal {
         options: RemoveOptions,
     ) -> Result<(), FtpError> {
         for name in &self.remaining_directories {
-            print_message(&format!("'{}' is a directory: use -r to remove it", escaped(name)));
+            print_diagnostic(
+                Severity::Error,
+                &format!("'{}' is a directory: use -r to remove it", escaped(name)),
+            );
         }
         if options.is_dry_run {
             self.show_dry_run(options)?;
@@ -162,7 +167,7 @@ impl Removal {
                 }
                 Err(error) => {
                     failure_count += 1;
-                    print_message(&error.sentence());
+                    print_diagnostic(Severity::Error, &error.sentence());
                     first_error.get_or_insert(error);
                 }
             }
@@ -264,7 +269,7 @@ pub(super) async fn confirm(client: &FtpClient, question: &str) -> Result<(), Ft
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Ok(());
     }
-    let question = format!("plumb: {question} [y/N] ");
+    let question = format!("{question} [y/N] ");
     let reading = tokio::task::spawn_blocking(move || {
         let mut stderr = std::io::stderr();
         stderr.write_all(question.as_bytes())?;

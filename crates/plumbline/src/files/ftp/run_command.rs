@@ -3,7 +3,7 @@
 use super::account;
 use super::command_options::ConnectionOptions;
 use crate::exit;
-use crate::files::progress::{Progress, print_message};
+use crate::files::progress::Progress;
 use anyhow::Result;
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +58,7 @@ fn settings(
         is_quiet: connection.quiet || connection.json,
         is_verbose: connection.verbose,
         bytes_per_second,
-        message: print_message,
+        message: exit::print_diagnostic,
     })
 }
 

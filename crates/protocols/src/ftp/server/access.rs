@@ -41,7 +41,8 @@ impl Server {
     fn user_command(&mut self, user: Name) {
         let requires_tls =
             matches!(self.settings.tls, TlsPolicy::RequiredForLogin | TlsPolicy::RequiredForData);
-        if requires_tls && !self.is_tls {
+        if requires_tls && !self.is_tls && !self.may_use_cleartext(&user) {
+            self.report_missing_tls(MissingTls::Login);
             return self.reply(530, b"This server needs TLS, send AUTH TLS first");
         }
         if let Access::LoggedIn(..) = self.access {
@@ -162,12 +163,35 @@ impl Server {
         if !self.has_protection_size && !self.settings.is_implicit_tls {
             return self.reply(503, b"Send PBSZ first");
         }
-        let requires_protection = self.settings.tls == TlsPolicy::RequiredForData;
-        if requires_protection && protection == Protection::Clear {
+        if self.requires_protection() && protection == Protection::Clear {
             return self.reply(534, b"Data must be protected");
         }
         self.protection = protection;
         self.reply(200, b"Protection level set");
+    }
+
+    /// Returns whether the data connections of the user must be protected.
+    pub(super) fn requires_protection(&self) -> bool {
+        let is_exempt =
+            matches!(&self.access, Access::LoggedIn(user, _) if self.may_use_cleartext(user));
+        self.settings.tls == TlsPolicy::RequiredForData && !is_exempt
+    }
+
+    /// Returns whether `user` needs no TLS.
+    fn may_use_cleartext(&self, user: &Name) -> bool {
+        let names = self.settings.cleartext_users;
+        names.iter().any(|name| name.eq_ignore_ascii_case(user.as_bytes()))
+    }
+
+    /// Reports to the owner that a client was refused because it does not use TLS.
+    pub(super) fn report_missing_tls(&mut self, missing: MissingTls) {
+        let is_reported = match missing {
+            MissingTls::Login => &mut self.has_reported_login,
+            MissingTls::Data => &mut self.has_reported_data,
+        };
+        if !core::mem::replace(is_reported, true) {
+            self.events.push_back(ServerEvent::TlsRequired(missing));
+        }
     }
 
     fn clear_control_channel(&mut self) {

@@ -406,4 +406,16 @@ pub enum ServerEvent {
         /// The missing right.
         right: Right,
     },
+    /// A client without TLS was refused because the settings require TLS; reported once in a session
+    /// for logins, and once for data connections. No answer is required.
+    TlsRequired(MissingTls),
+}
+
+/// Use of TLS that a client omitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MissingTls {
+    /// AUTH TLS before USER.
+    Login,
+    /// PROT P before a data connection.
+    Data,
 }

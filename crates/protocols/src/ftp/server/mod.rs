@@ -56,8 +56,8 @@ mod transfer;
 
 pub use access::LoginAnswer;
 pub use event::{
-    DataCommand, FileError, Finished, Login, Operation, Outcome, Placement, ServerEvent, Transfer,
-    TransferError, TransferId, TransferKind,
+    DataCommand, FileError, Finished, Login, MissingTls, Operation, Outcome, Placement,
+    ServerEvent, Transfer, TransferError, TransferId, TransferKind,
 };
 pub use settings::{Account, Rights, ServerSettings, TlsPolicy};
 pub use transfer::Opened;
@@ -105,6 +105,8 @@ pub struct Server {
     events: VecDeque<ServerEvent>,
     access: Access,
     is_tls: bool,
+    has_reported_login: bool,
+    has_reported_data: bool,
     has_protection_size: bool,
     host: Option<Name>,
     protection: Protection,
@@ -208,6 +210,8 @@ impl Server {
             events: VecDeque::new(),
             access: Access::NotLoggedIn,
             is_tls,
+            has_reported_login: false,
+            has_reported_data: false,
             has_protection_size: false,
             host: None,
             // RFC 4217 does not cover implicit TLS; its clients expect data to be protected from
@@ -432,6 +436,12 @@ impl Server {
     #[must_use]
     pub const fn host(&self) -> Option<&Name> {
         self.host.as_ref()
+    }
+
+    /// Returns whether TLS protects the control connection.
+    #[must_use]
+    pub const fn is_tls(&self) -> bool {
+        self.is_tls
     }
 
     /// Reports that the control connection was reset, or closed by the user: the current transfer

@@ -88,6 +88,9 @@ pub struct ServerSettings {
     pub system: String,
     /// Requirement for TLS.
     pub tls: TlsPolicy,
+    /// Names of the users who need no TLS if [`Self::tls`] requires it, in any case of letters. The
+    /// owner must give these names no rights that depend on a password.
+    pub cleartext_users: &'static [&'static [u8]],
     /// Whether the session begins with a TLS handshake.
     pub is_implicit_tls: bool,
     /// Whether CCC may switch the control connection back to plaintext.
@@ -127,6 +130,7 @@ impl Default for ServerSettings {
             greeting: "plumbline FTP server ready".into(),
             system: "UNIX Type: L8".into(),
             tls: TlsPolicy::None,
+            cleartext_users: &[],
             is_implicit_tls: false,
             allows_clear_control: false,
             accepts_mail: false,

@@ -166,7 +166,8 @@ impl Server {
     fn begin_transfer(&mut self, kind: TransferKind, name: Option<&Name>, cx: &mut Cx<'_>) {
         // CCC ends TLS only on the control connection, not on data connections (RFC 4217 §12.3).
         let is_protected = self.protection == Protection::Private;
-        if self.settings.tls == TlsPolicy::RequiredForData && !is_protected {
+        if self.requires_protection() && !is_protected {
+            self.report_missing_tls(MissingTls::Data);
             return self.reply(521, b"Data must be protected, send PROT P");
         }
         let Some(path) = self.path_of(name, cx) else { return };

@@ -25,6 +25,7 @@ fn each_step_is_charged_beyond_its_round_trips() {
         tls_cpu_ns: Some(60 * MS),
         negotiation_ns: Some(600 * MS),
         prompt_ns: Some(700 * MS),
+        password_prompt_ns: None,
         login_ns: Some(800 * MS),
         own_wait_ns: Some(10 * MS),
     };
@@ -78,6 +79,21 @@ fn a_greeting_takes_one_round_trip_and_the_negotiation_three() {
     assert_eq!(silent(90, 50), Some(30));
     let observed = login(Steps { greeting_ns: Some(500 * MS), ..Steps::default() });
     assert_eq!(cost(&observed, CauseKind::SlowGreeting), None);
+}
+
+#[test]
+fn a_late_prompt_for_a_password_is_charged_beyond_its_round_trip() {
+    let steps = Steps { password_prompt_ns: Some(5_020 * MS), ..Steps::default() };
+    insta::assert_snapshot!(described(&causes(&login(steps))), @"
+    own processor of the way to the prompt: 0 ns, 0 ns of 5020000000 ns
+      Waiting for a processor on this host costs 0 ns of the 5.02 s of session set-up (0 %):
+      plumb was runnable but not scheduled for that time. Stop other processes on this host,
+      or run plumb with a higher priority (nice).
+    slow prompt of the way to the prompt: 5000000000 ns, 5000000000 ns of 5020000000 ns
+      The remote host's late prompt for a password costs 5.00 s of the 5.02 s of session
+      set-up (> 99 %): it arrived that much later than one round trip after the user name.
+      Check there for a lookup of the user in a directory service that times out.
+    ");
 }
 
 #[test]

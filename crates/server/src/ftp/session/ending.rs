@@ -13,8 +13,8 @@ use crate::log_text::{TransferAction, escape_name};
 use os::clock::thread_cpu_time;
 use protocols::ftp::listing::ListForm;
 use protocols::ftp::server::{
-    self as engine, FileError, Finished, Placement, Transfer, TransferError, TransferId,
-    TransferKind,
+    self as engine, FileError, Finished, MissingTls, Placement, Transfer, TransferError,
+    TransferId, TransferKind,
 };
 use records::transfer::{Command, DataStyle, Outcome, Text};
 use std::rc::Rc;
@@ -232,6 +232,17 @@ impl FtpSession {
             command: escape_name(command),
             why,
         });
+    }
+
+    /// Logs that the client was refused because it does not use TLS.
+    pub(super) fn log_missing_tls(&self, missing: MissingTls) {
+        let why = match missing {
+            MissingTls::Login => "it sent USER without AUTH TLS, and TLS is required",
+            MissingTls::Data => {
+                "it requested a data connection without PROT P, and TLS is required"
+            }
+        };
+        self.server.log.write(&FtpEvent::Refused { from: self.peer, why: why.to_owned() });
     }
 
     /// Adds the session's data to a record and queues the record.

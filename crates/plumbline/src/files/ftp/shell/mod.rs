@@ -32,19 +32,21 @@ use super::command_output::print;
 use super::manage::{format_of, print_file, rename};
 use super::removal::{Removal, RemoveOptions, check_named, remove_directory};
 use super::run_command::{report_error, run_command_with};
-use crate::exit::{self, Failure};
+use crate::exit::{self, Failure, print_diagnostic};
 use crate::files::progress::print_message;
 use crate::manual::entries::{
     CONFIGURATION, CONFIGURATION_VARIABLE, EXIT_STATUS, FILE_VARIABLES, JOURNAL, KNOWN_HOSTS,
     METERS, NETRC,
 };
 use crate::manual::{ManualNote, ManualPage};
+use crate::output_style;
 use commands::{Group, find, unknown_command_message};
 use input::{Answer, PromptKind, ShellInput};
 use os::beneath::Existing;
 use os::state_directory::state_directory;
 use protocols::ftp::Representation;
 use protocols::ftp::user::Task;
+use records::severity::Severity;
 use std::io::IsTerminal;
 use transfer::bookmarks::Bookmarks;
 use transfer::escaped;
@@ -219,7 +221,8 @@ impl ShellState<'_> {
     async fn run_commands(&mut self, connector: &Connector) -> Result<(), FtpError> {
         while self.next_url.is_none() {
             let directory = escaped(&self.directory).to_string();
-            let prompt = prompt(&connector.target().host, &directory, exit::stdout_columns());
+            let prompt =
+                prompt(&connector.target().host, &directory, output_style::stdout_columns());
             let Some(line) = self.read(prompt, PromptKind::Command).await? else { break };
             let line = CommandLine::parse(&line);
             match line.words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
@@ -233,7 +236,7 @@ impl ShellState<'_> {
                         report_error(&error);
                         break;
                     }
-                    Err(error) => print_message(&error.sentence()),
+                    Err(error) => print_diagnostic(Severity::Error, &error.sentence()),
                     // Clears an interrupt that arrived after the end of the command, so that it
                     // does not cancel the next command.
                     Ok(()) => _ = connector.clear_cancellation(),
@@ -323,7 +326,7 @@ impl ShellState<'_> {
             };
             print(format!("{heading}{text}").as_bytes())?;
             if let Some(unparsed) = unparsed {
-                print_message(&unparsed);
+                print_diagnostic(Severity::Warning, &unparsed);
             }
             listed.extend(entries);
         }

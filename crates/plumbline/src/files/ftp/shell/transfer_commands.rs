@@ -5,10 +5,12 @@ use super::super::removal::check_named;
 use super::super::run_command::ProgressDisplay;
 use super::ShellState;
 use super::input::Answer;
+use crate::exit::print_diagnostic;
 use crate::files::progress::print_message;
 use os::beneath::Existing;
 use protocols::ftp::LocalName;
 use protocols::ftp::listing::Pattern;
+use records::severity::Severity;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -184,7 +186,10 @@ impl ShellState<'_> {
             {
                 if matches.entry.kind.is_directory() {
                     let name = escaped(&matches.path);
-                    print_message(&format!("skipped directory '{name}': use plumb get -r"));
+                    print_diagnostic(
+                        Severity::Warning,
+                        &format!("skipped directory '{name}': use plumb get -r"),
+                    );
                     continue;
                 }
                 match self.ask("get", &matches.path, &mut asks_about_rest).await? {
@@ -250,7 +255,10 @@ impl ShellState<'_> {
             for local in expand_local(word)? {
                 if local.is_dir() {
                     let name = local.display();
-                    print_message(&format!("skipped directory {name}: use plumb put -r"));
+                    print_diagnostic(
+                        Severity::Warning,
+                        &format!("skipped directory {name}: use plumb put -r"),
+                    );
                     continue;
                 }
                 match self.ask("put", local.as_os_str().as_bytes(), &mut asks_about_rest).await? {
@@ -285,7 +293,7 @@ impl Failures {
         if error.ends_all() || matches!(error, FtpError::NoConnection(_)) {
             return Err(error);
         }
-        print_message(&error.sentence());
+        print_diagnostic(Severity::Error, &error.sentence());
         self.failed += 1;
         self.class.get_or_insert(error.failure());
         Ok(())
