@@ -9,7 +9,7 @@ virtual machines of QEMU, and hosts at serial lines.
 
 A guest is a network namespace (netns:NAME, netns:/PATH or pid:PROCESS), which gets a TAP (tap=NAME); \
 a virtual machine (qemu:SOCKET) with -netdev stream; or a host at a serial line \
-(serial:DEVICE?baud=19200&link=slip) with llp, slip, cslip or ppp.
+(serial:DEVICE?baud=19200&link=slip) with llp, slip, cslip or ppp; vj=1 compresses TCP headers.
 
 Settings follow a question mark and are separated by '&': address=10.0.2.100, mtu=1500, \
 rate=10mbit. Guest N has \
