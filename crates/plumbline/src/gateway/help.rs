@@ -69,7 +69,7 @@ pub(crate) const PAGE: ManualPage = ManualPage {
     ],
     exit_status: &[
         (0, "All guests are gone"),
-        (2, "Invalid arguments, such as two guests of --routed with one address"),
+        (2, "Invalid arguments, such as two guests with one address"),
         (
             4,
             "Local error, such as permission denied or address in use; or the device of a guest has \
