@@ -1,8 +1,9 @@
 //! `plumb gateway`: several guests, port forwards and a control socket.
 
-use crate::control_socket::{ControlSocket, NamedGuest};
+use crate::control_socket::ControlSocket;
 use crate::event_loop::{EventLoop, Turn};
 use crate::forwards::Forward;
+use crate::guest_control::{GuestControl, NamedGuest};
 use crate::guest_device::{GuestDevice, Line, Machine};
 use crate::guest_network::{GuestNetwork, Network4, Network6};
 use crate::guest_target::{GuestTarget, TargetKind};
@@ -137,7 +138,9 @@ impl Program {
         }
         let first_number = first_number + metrics_endpoint::NUMBERS;
         if let Some(path) = settings.control {
-            program.control = Some(ControlSocket::bind(path, &program.event_loop, first_number)?);
+            let Self { event_loop, guests, .. } = &mut program;
+            let gateway = GuestControl { event_loop, guests };
+            program.control = Some(ControlSocket::bind(path, &gateway, first_number)?);
         }
         let watched = program.event_loop.watch(&program.signals, SIGNALS);
         watched.map_err(ProgramError::System)?;
@@ -276,13 +279,14 @@ impl Program {
 
     /// Serves a descriptor of the metrics or of the control socket.
     fn serve(&mut self, number: usize) {
-        if number < self.guests.len() + metrics_endpoint::NUMBERS {
-            if let Some(metrics) = &mut self.metrics {
-                let text = || guest_metrics::exposition(&self.event_loop, &self.guests);
-                metrics.serve(number, &self.event_loop, &text);
+        let Self { event_loop, guests, metrics, control, .. } = self;
+        if number < guests.len() + metrics_endpoint::NUMBERS {
+            if let Some(metrics) = metrics {
+                let text = || guest_metrics::exposition(event_loop, guests);
+                metrics.serve(number, event_loop, &text);
             }
-        } else if let Some(control) = &mut self.control {
-            control.serve(number, &mut self.event_loop, &self.guests);
+        } else if let Some(control) = control {
+            control.serve(number, &mut GuestControl { event_loop, guests });
         }
     }
 }

@@ -50,15 +50,16 @@ pub(crate) const PAGE: ManualPage = ManualPage {
             "A client sends one JSON object per line and receives one per line: \
              {\"command\":\"add\",\"protocol\":\"tcp\",\"host_ports\":\"8080\",\"guest_port\":80}, \
              {\"command\":\"remove\",\"id\":1}, {\"command\":\"list\"}, {\"command\":\"guests\"} and \
-             {\"command\":\"flows\"}. With several guests, a request names one by the member guest.",
+             {\"command\":\"flows\"}. With --routed, the requests are {\"command\":\"router\"}, capture and \
+             stop-capture. With several guests, a request names one by the member guest.",
         ),
         ManualNote::Text(
             "Captured packets",
             "{\"command\":\"capture\",\"file\":\"/tmp/guest.pcapng\"} writes the packets of a guest to a \
              new file, which tcpdump and wireshark read, and {\"command\":\"stop-capture\"} completes \
              it. The member max_bytes limits its size, by default to 256 MiB. A capture ends when the \
-             limit is reached or a write fails, and the reply names the reason. A serial line has no \
-             packets to capture.",
+             limit is reached or a write fails, and the reply names the reason. A serial line has packets to \
+             capture only with --routed.",
         ),
         ManualNote::Text(
             "Metrics",

@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         guests.push((text.clone(), guest.map_err(|error| failed(error, Failure::WrongArguments))?));
     }
     if arguments.routed.is_routed() {
-        return routed::run(&arguments.routed, &guests);
+        return routed::run(&arguments.routed, &guests, arguments.control.clone());
     }
     if let Some((guest, _)) = guests.iter().find(|(_, target)| target.prefix.is_some()) {
         let error = anyhow::anyhow!("{guest}: prefix= is valid only with --routed");
