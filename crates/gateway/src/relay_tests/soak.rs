@@ -21,9 +21,11 @@ use std::thread;
 const BEGIN_S: u64 = 16 * 3600;
 const BEGIN: Duration = Duration::from_secs(BEGIN_S);
 const REST: Duration = Duration::from_secs(4 * 3600);
-/// Longer than keep-alive probes and all other timers of a flow, and than the slowest program needs
-/// for the rest of its data: it reads one byte in two seconds.
-const AFTER_END: Duration = Duration::from_secs(60 * 3600);
+/// Longer than keep-alive probes and all other timers of a flow.
+const AFTER_END: Duration = Duration::from_secs(4 * 3600);
+/// Minimum number of bytes that a program reads or sends in a period of at most two seconds: the
+/// longest transfer ends in the time that remains for it.
+const SHARE_MIN: u64 = 50;
 const PORT: u16 = 8080;
 
 /// A flow of a run.
@@ -81,7 +83,7 @@ fn draw_plan(rng: &mut Rng) -> Plan {
         _ => rng.below(3000),
     };
     let share = match rng.below(3) {
-        0 => usize::try_from(to_send / 10 + 1 + rng.below(1000)).unwrap(),
+        0 => usize::try_from(to_send / 10 + SHARE_MIN + rng.below(1000)).unwrap(),
         _ => usize::MAX,
     };
     let ending = match rng.below(20) {
