@@ -4,7 +4,6 @@
 //! A packet is written by one call. If the disk is full or the size limit is reached, the capture
 //! ends, and the file ends with the last complete packet.
 
-use gateway::Guest;
 use gateway::capture::{CapturedPacket, Direction};
 use net::Instant;
 use std::fs::{File, OpenOptions};
@@ -111,9 +110,9 @@ impl CaptureFile {
         Ok(capture)
     }
 
-    /// Writes the packets that were captured since the last call.
-    pub(crate) fn drain(&mut self, guest: &mut Guest) {
-        while let Some(packet) = guest.captured() {
+    /// Writes the packets that were captured since the last call: those that `next` returns.
+    pub(crate) fn drain(&mut self, next: &mut dyn FnMut() -> Option<CapturedPacket>) {
+        while let Some(packet) = next() {
             self.add(&packet);
         }
     }

@@ -14,8 +14,9 @@
 //! them out and writes [`ControlReply::line`]. A request names its guest, unless there is only one.
 
 use crate::forwards::{BindAddress, Forward, ForwardId, PortRange, Transport};
+use gateway::queue::QueueCounters;
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::{error, fmt};
@@ -54,6 +55,8 @@ pub enum ControlRequest {
     },
     /// Lists the guests.
     Guests,
+    /// Lists the lines of a routed gateway, with its counters.
+    Router,
     /// Lists the flows of a guest.
     Flows {
         /// Name of the guest.
@@ -112,6 +115,8 @@ pub enum ControlReply {
     Forwards(Vec<ListedForward>),
     /// The guests.
     Guests(Vec<ListedGuest>),
+    /// The lines and counters of a routed gateway.
+    Router(ListedRouter),
     /// The flows.
     Flows(Vec<ListedFlow>),
     /// The file of the packets is complete.
@@ -167,8 +172,66 @@ pub struct ListedOutput {
     pub dropped_for_delay: u64,
     /// Packets dropped because the queue was full.
     pub dropped_when_full: u64,
+    /// Packets dropped because they closely followed another one: the discipline of 1982.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub dropped_in_burst: u64,
     /// Packets marked with Congestion Experienced instead of dropped.
     pub marked: u64,
+}
+
+impl ListedOutput {
+    pub(crate) fn of(counters: &QueueCounters) -> Self {
+        Self {
+            packets: counters.packets_out,
+            bytes: counters.bytes_out,
+            dropped_for_delay: counters.dropped_for_delay,
+            dropped_when_full: counters.dropped_when_full,
+            dropped_in_burst: counters.dropped_in_burst,
+            marked: counters.marked,
+        }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// The lines and counters of a routed gateway in a reply. Packets are counted since its start.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct ListedRouter {
+    /// The lines.
+    pub lines: Vec<ListedLine>,
+    /// Packets received from the lines and from the host.
+    pub received: u64,
+    /// Packets sent on a line or passed to the host.
+    pub transmitted: u64,
+    /// ICMP errors sent.
+    pub errors: u64,
+    /// ICMP errors not sent because of the limit per second.
+    pub errors_over_rate: u64,
+    /// TCP segments whose window was lowered.
+    pub windows_lowered: u64,
+    /// Packets dropped outside of the outputs of the lines, by reason. Reasons without packets are
+    /// absent.
+    pub dropped: BTreeMap<String, u64>,
+}
+
+/// A line of a routed gateway in a reply.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct ListedLine {
+    /// Name for requests.
+    pub guest: String,
+    /// Addresses and prefixes of the host at the line.
+    pub addresses: Vec<String>,
+    /// Whether datagrams can be exchanged.
+    pub is_up: bool,
+    /// The output queue.
+    pub output: ListedOutput,
+    /// Median and 99th percentile of the time that sent packets have waited in the output queue, in
+    /// nanoseconds; absent before the first packet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_delay_ns: Option<[u64; 2]>,
 }
 
 /// A flow in a reply.

@@ -1,15 +1,16 @@
 //! `plumb gateway`: several guests, port forwards and a control socket.
 
-use crate::control_socket::{ControlSocket, NamedGuest};
+use crate::control_socket::ControlSocket;
 use crate::event_loop::{EventLoop, Turn};
 use crate::forwards::Forward;
+use crate::guest_control::{GuestControl, NamedGuest};
 use crate::guest_device::{GuestDevice, Line, Machine};
 use crate::guest_network::{GuestNetwork, Network4, Network6};
 use crate::guest_target::{GuestTarget, TargetKind};
 use crate::metrics_endpoint::{self, MetricsEndpoint};
 use crate::port::GuestSettings;
 use crate::program_error::ProgramError;
-use crate::{guest_metrics, unix_socket};
+use crate::{guest_metrics, poll, unix_socket};
 use gateway::policy::Rule;
 use gateway::segment::Represented;
 use ipnet::IpNet;
@@ -18,6 +19,7 @@ use os::device::Device;
 use os::namespace_watch::NamespaceWatch;
 use os::outbound::Outbound;
 use os::serial::Serial;
+use os::signal_descriptor::TerminationDescriptor;
 use os::target_namespace::TargetNamespaces;
 use os::tun::{Kind, Options};
 use os::tun_in_namespace::{self, TunSetup};
@@ -39,6 +41,8 @@ const GUEST: u32 = 100;
 /// The IPv6 network of the first guest, a unique local one; each further guest has the next one.
 const FIRST_NETWORK6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0);
 const PREFIX6_BITS: u32 = 64;
+/// The number of the signals in the event loop: the highest one.
+const SIGNALS: usize = poll::NUMBER_MAX;
 
 /// The settings of a gateway.
 #[derive(Clone, Debug, Default)]
@@ -77,17 +81,20 @@ pub struct Program {
     watches: Vec<Option<NamespaceWatch>>,
     control: Option<ControlSocket>,
     metrics: Option<MetricsEndpoint>,
+    signals: TerminationDescriptor,
     /// Files to remove at the end.
     files: Vec<PathBuf>,
 }
 
-/// The end of a guest.
+/// The end of a guest, or of the gateway.
 #[derive(Debug)]
 pub enum GuestEnd {
     /// The namespace or the process of the guest is gone.
     Gone(String),
     /// The device of the guest no longer works.
     Lost(String, io::Error),
+    /// A signal with this number was received.
+    Signal(i32),
 }
 
 impl Program {
@@ -107,6 +114,8 @@ impl Program {
             watches: Vec::new(),
             control: None,
             metrics: None,
+            // From here on, a signal ends the program in its loop, which removes the files.
+            signals: TerminationDescriptor::new().map_err(ProgramError::System)?,
             files: Vec::new(),
         };
         let mut addresses = BTreeSet::new();
@@ -129,8 +138,12 @@ impl Program {
         }
         let first_number = first_number + metrics_endpoint::NUMBERS;
         if let Some(path) = settings.control {
-            program.control = Some(ControlSocket::bind(path, &program.event_loop, first_number)?);
+            let Self { event_loop, guests, .. } = &mut program;
+            let gateway = GuestControl { event_loop, guests };
+            program.control = Some(ControlSocket::bind(path, &gateway, first_number)?);
         }
+        let watched = program.event_loop.watch(&program.signals, SIGNALS);
+        watched.map_err(ProgramError::System)?;
         os::privileges::drop_capabilities(CapabilitySet::NET_BIND_SERVICE)
             .map_err(ProgramError::Privileges)?;
         os::privileges::restrict_system_calls().map_err(ProgramError::Privileges)?;
@@ -212,7 +225,7 @@ impl Program {
     }
 
     /// Runs until a guest has ended, and returns which. Its flows have ended, and the other guests
-    /// can run on.
+    /// can run on. A signal ends the gateway.
     ///
     /// # Errors
     ///
@@ -230,6 +243,12 @@ impl Program {
                     if self.is_gone(number).map_err(ProgramError::System)? {
                         self.event_loop.remove_guest(number);
                         return Ok(GuestEnd::Gone(self.remove(number)));
+                    }
+                }
+                Turn::Ready(SIGNALS) => {
+                    let signal = self.signals.signal().map_err(ProgramError::System)?;
+                    if let Some(number) = signal {
+                        return Ok(GuestEnd::Signal(number));
                     }
                 }
                 Turn::Ready(number) => self.serve(number),
@@ -260,13 +279,14 @@ impl Program {
 
     /// Serves a descriptor of the metrics or of the control socket.
     fn serve(&mut self, number: usize) {
-        if number < self.guests.len() + metrics_endpoint::NUMBERS {
-            if let Some(metrics) = &mut self.metrics {
-                let text = || guest_metrics::exposition(&self.event_loop, &self.guests);
-                metrics.serve(number, &self.event_loop, &text);
+        let Self { event_loop, guests, metrics, control, .. } = self;
+        if number < guests.len() + metrics_endpoint::NUMBERS {
+            if let Some(metrics) = metrics {
+                let text = || guest_metrics::exposition(event_loop, guests);
+                metrics.serve(number, event_loop, &text);
             }
-        } else if let Some(control) = &mut self.control {
-            control.serve(number, &mut self.event_loop, &self.guests);
+        } else if let Some(control) = control {
+            control.serve(number, &mut GuestControl { event_loop, guests });
         }
     }
 }

@@ -496,8 +496,8 @@ impl Line {
     /// Returns the error of a line that no longer works.
     pub(crate) fn read(&self, receive: WireReader<'_>, cx: &mut Cx<'_>) -> io::Result<()> {
         let mut buffer = [0; LINE_BUFFER_LEN];
-        match self.serial.read(&mut buffer)? {
-            Some(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the line has hung up")),
+        match self.serial.read(&mut buffer).map_err(line_error)? {
+            Some(0) => Err(hung_up()),
             Some(len) => {
                 receive(buffer.get(..len).unwrap_or_default(), cx);
                 Ok(())
@@ -525,7 +525,8 @@ impl Line {
             if self.wire.is_empty() && transmit(&mut self.wire, limit, cx) == 0 {
                 return Ok(false);
             }
-            let Some(written) = self.serial.write(&self.wire)? else { return Ok(true) };
+            let written = self.serial.write(&self.wire).map_err(line_error)?;
+            let Some(written) = written else { return Ok(true) };
             self.wire.drain(..written);
             let count = u32::try_from(written).unwrap_or(u32::MAX);
             self.busy_until = self.busy_until.max(cx.now) + byte_time * count;
@@ -539,6 +540,15 @@ impl Line {
             self.busy_until = now + LINE_QUEUE_TIME + LINE_QUEUE_TIME;
         }
     }
+}
+
+fn hung_up() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the line has hung up")
+}
+
+/// Returns the error of a line for the error of a system call. EIO means that it has hung up.
+fn line_error(error: io::Error) -> io::Error {
+    if Errno::from_io_error(&error) == Some(Errno::IO) { hung_up() } else { error }
 }
 
 impl AsFd for Line {

@@ -2,8 +2,8 @@
 //!
 //! The only label that is not one of a few fixed texts is the guest, which the user names.
 
-use crate::control_socket::NamedGuest;
 use crate::event_loop::EventLoop;
+use crate::guest_control::NamedGuest;
 use gateway::Guest;
 use gateway::policy::Refused;
 use gateway::relay::tcp_flows::Limit;

@@ -65,17 +65,24 @@ pub enum TargetKind {
     },
 }
 
-/// A link protocol of a serial line.
+/// A link protocol of a serial line, with or without compressed TCP headers (RFC 1144).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineProtocol {
     /// LLP of TM-233. The guest may request its address.
-    Llp,
-    /// SLIP (RFC 1055).
-    Slip,
-    /// SLIP with compressed headers (RFC 1144).
-    Cslip,
+    Llp {
+        /// Whether headers are compressed. The guest must be configured alike.
+        compresses_headers: bool,
+    },
+    /// SLIP (RFC 1055), or CSLIP.
+    Slip {
+        /// Whether headers are compressed: CSLIP. The guest must be configured alike.
+        compresses_headers: bool,
+    },
     /// PPP. The guest receives its address by IPCP.
-    Ppp,
+    Ppp {
+        /// Whether headers may be compressed, if the guest agrees.
+        compresses_headers: bool,
+    },
 }
 
 /// A guest that cannot be parsed. The message names the valid forms.
@@ -109,7 +116,7 @@ impl FromStr for GuestTarget {
             "serial" if !rest.is_empty() => TargetKind::Line {
                 device: PathBuf::from(rest),
                 rate_bps: settings.rate_bps.take().unwrap_or(DEFAULT_RATE_BPS),
-                protocol: settings.protocol.take().unwrap_or(LineProtocol::Llp),
+                protocol: settings.take_protocol(),
             },
             _ => {
                 return Err(invalid(format!(
@@ -126,11 +133,13 @@ impl FromStr for GuestTarget {
         if settings.rate_limit_bps.is_some() && matches!(kind, TargetKind::Line { .. }) {
             return Err(invalid("rate= is not valid for a serial line: use baud=".to_owned()));
         }
-        if settings.rate_bps.is_some() || settings.protocol.is_some() {
-            return Err(invalid("baud= and link= are valid only for a serial line".to_owned()));
+        if settings.rate_bps.is_some() || settings.protocol.is_some() || settings.vj.is_some() {
+            return Err(invalid(
+                "baud=, link= and vj= are valid only for a serial line".to_owned(),
+            ));
         }
         let default_mtu = match &kind {
-            TargetKind::Line { protocol: LineProtocol::Ppp, .. } => PPP_MTU_BYTES,
+            TargetKind::Line { protocol: LineProtocol::Ppp { .. }, .. } => PPP_MTU_BYTES,
             TargetKind::Line { .. } => LINE_MTU_BYTES,
             _ => MTU_BYTES,
         };
@@ -149,6 +158,8 @@ struct Settings {
     tap: Option<String>,
     rate_bps: Option<u32>,
     protocol: Option<LineProtocol>,
+    /// Whether TCP headers are compressed, if it was given.
+    vj: Option<bool>,
     rate_limit_bps: Option<u64>,
 }
 
@@ -178,17 +189,30 @@ impl Settings {
                     settings.protocol = LineProtocol::from_name(value);
                     settings.protocol.is_some()
                 }
+                Some(("vj", value @ ("0" | "1"))) => {
+                    settings.vj = Some(value == "1");
+                    true
+                }
                 _ => false,
             };
             if !is_valid {
                 return Err(invalid(format!(
                     "invalid setting '{}': use address=10.0.2.100, prefix=2001:db8:1::/64, mtu=1500, \
-                     tap=NAME, rate=10mbit, baud=19200 and link=llp, slip, cslip or ppp",
+                     tap=NAME, rate=10mbit, baud=19200, link=llp, slip, cslip or ppp, and vj=0 or 1",
                     setting.escape_debug()
                 )));
             }
         }
         Ok(settings)
+    }
+
+    /// Removes the settings of the protocol of a line, and returns it.
+    fn take_protocol(&mut self) -> LineProtocol {
+        let mut protocol = self.protocol.take().unwrap_or(LineProtocol::LLP);
+        if let Some(value) = self.vj.take() {
+            protocol.set_compression(value);
+        }
+        protocol
     }
 }
 
@@ -202,14 +226,25 @@ fn invalid(message: String) -> TargetParseError {
 }
 
 impl LineProtocol {
+    /// LLP without header compression.
+    pub const LLP: Self = Self::Llp { compresses_headers: false };
+
     fn from_name(name: &str) -> Option<Self> {
         Some(match name {
-            "llp" => Self::Llp,
-            "slip" => Self::Slip,
-            "cslip" => Self::Cslip,
-            "ppp" => Self::Ppp,
+            "llp" => Self::LLP,
+            "slip" => Self::Slip { compresses_headers: false },
+            "cslip" => Self::Slip { compresses_headers: true },
+            "ppp" => Self::Ppp { compresses_headers: true },
             _ => return None,
         })
+    }
+
+    /// Sets whether TCP headers are compressed.
+    fn set_compression(&mut self, value: bool) {
+        let (Self::Llp { compresses_headers }
+        | Self::Slip { compresses_headers }
+        | Self::Ppp { compresses_headers }) = self;
+        *compresses_headers = value;
     }
 
     /// Returns the link of a line to the guest with the address `guest`.
@@ -217,20 +252,22 @@ impl LineProtocol {
     pub fn link(self, mtu_bytes: u16, gateway: Ipv4Addr, guest: Ipv4Addr) -> Link {
         let mtu = mtu_bytes.into();
         match self {
-            Self::Llp => {
-                let mut link = Llp::with_queue_limit(mtu, LINE_QUEUE_PACKETS);
+            Self::Llp { compresses_headers } => {
+                let link = Llp::with_queue_limit(mtu, LINE_QUEUE_PACKETS);
+                let mut link =
+                    if compresses_headers { link.with_header_compression() } else { link };
                 link.set_peer_address(Some(guest.octets()));
                 Link::Llp(link)
             }
-            Self::Slip => Link::Slip(Slip::with_queue_limit(mtu, LINE_QUEUE_PACKETS)),
-            Self::Cslip => {
+            Self::Slip { compresses_headers } => {
                 let link = Slip::with_queue_limit(mtu, LINE_QUEUE_PACKETS);
-                Link::Slip(link.with_header_compression())
+                Link::Slip(if compresses_headers { link.with_header_compression() } else { link })
             }
-            Self::Ppp => {
+            Self::Ppp { compresses_headers } => {
                 let settings = ppp::Settings {
                     address: Some(gateway),
                     peer_address: Some(guest),
+                    compresses_headers,
                     ..ppp::Settings::default()
                 };
                 Link::Ppp(Box::new(Ppp::with_queue_limit(mtu, LINE_QUEUE_PACKETS, settings)))
@@ -269,10 +306,31 @@ mod tests {
         let line = TargetKind::Line {
             device: PathBuf::from("/dev/ttyS0"),
             rate_bps: 19_200,
-            protocol: LineProtocol::Slip,
+            protocol: LineProtocol::Slip { compresses_headers: false },
         };
         let guest = parse("serial:/dev/ttyS0?baud=19200&link=slip").unwrap();
         assert_eq!((guest.kind, guest.mtu_bytes), (line, 296));
+    }
+
+    #[test]
+    fn headers_are_compressed_as_the_link_and_vj_say() {
+        for (settings, expected) in [
+            ("", LineProtocol::LLP),
+            ("vj=1&link=llp", LineProtocol::Llp { compresses_headers: true }),
+            ("link=slip", LineProtocol::Slip { compresses_headers: false }),
+            ("link=slip&vj=1", LineProtocol::Slip { compresses_headers: true }),
+            ("link=cslip", LineProtocol::Slip { compresses_headers: true }),
+            ("link=cslip&vj=0", LineProtocol::Slip { compresses_headers: false }),
+            ("link=ppp", LineProtocol::Ppp { compresses_headers: true }),
+            ("vj=0&link=ppp", LineProtocol::Ppp { compresses_headers: false }),
+        ] {
+            let TargetKind::Line { protocol, .. } =
+                parse(&format!("serial:/dev/ttyS0?{settings}")).unwrap().kind
+            else {
+                panic!("{settings}");
+            };
+            assert_eq!(protocol, expected, "{settings}");
+        }
     }
 
     #[test]
@@ -285,6 +343,8 @@ mod tests {
             "netns:a?baud=1",
             "qemu:x?tap=t",
             "serial:x?link=x25",
+            "serial:x?vj=2",
+            "netns:a?vj=1",
             "pid:1?rate=x",
             "serial:x?rate=1mbit",
         ] {

@@ -15,6 +15,7 @@ mod event_loop;
 mod forward_sockets;
 pub mod forwards;
 pub mod gateway_program;
+mod guest_control;
 mod guest_device;
 mod guest_metrics;
 pub mod guest_network;

@@ -15,6 +15,8 @@ use std::{fmt, io};
 
 /// Maximum number of events of one wait.
 const EVENTS_MAX: usize = 256;
+/// The highest number of a guest or of a descriptor of the program.
+pub(crate) const NUMBER_MAX: usize = 0x1FFF;
 /// The bits of an index and of a generation in the data of an event.
 const FIELD: u64 = 0xFF_FFFF;
 
@@ -183,7 +185,7 @@ mod tests {
             Source::Forward(2, 9),
             Source::Dns(2, 9),
             Source::Timer,
-            Source::Other(5),
+            Source::Other(NUMBER_MAX),
         ];
         for source in sources {
             assert_eq!(Source::from_bits(source.to_bits()), source);

@@ -290,7 +290,7 @@ impl Port {
 
     fn drain_capture(&mut self) {
         if let Some(capture) = &mut self.capture {
-            capture.drain(&mut self.guest);
+            capture.drain(&mut || self.guest.captured());
         }
     }
 
@@ -345,7 +345,7 @@ impl Port {
     /// Completes the file of the packets, if there is one.
     pub(crate) fn stop_capture(&mut self, now: Instant) -> Option<CaptureStatus> {
         let mut capture = self.capture.take()?;
-        capture.drain(&mut self.guest);
+        capture.drain(&mut || self.guest.captured());
         Some(capture.end(self.guest.stop_capture(), now))
     }
 

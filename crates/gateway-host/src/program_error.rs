@@ -48,6 +48,14 @@ pub enum ProgramError {
     System(io::Error),
 }
 
+impl ProgramError {
+    /// Returns whether the arguments are the cause, and not the state of this host.
+    #[must_use]
+    pub const fn is_caused_by_arguments(&self) -> bool {
+        matches!(self, Self::SameAddress(_))
+    }
+}
+
 impl fmt::Display for ProgramError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -63,6 +71,10 @@ impl fmt::Display for ProgramError {
                 let path = path.display();
                 match reason {
                     Some(Errno::NOENT) => write!(f, "{path}: the directory does not exist"),
+                    Some(Errno::ADDRINUSE) => write!(
+                        f,
+                        "{path} is in use by a running program, or is not a socket: use another path"
+                    ),
                     _ => write!(f, "{path}: {error}"),
                 }
             }

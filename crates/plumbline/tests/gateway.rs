@@ -9,6 +9,7 @@ use gateway_harness::{
     GATEWAY, GUEST, Gateway, Guest, HOST, PRIVATE, TIMEOUT, accept, command, in_host_network,
     listen, test_data,
 };
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
@@ -251,7 +252,22 @@ fn each_failure_to_start_is_one_sentence_with_its_exit_code() {
         let socket = control_path("machine");
         let machine = format!("qemu:{}?address=10.0.2.100", socket.display());
         let (message, code) = failure(&namespace, &[&machine]);
-        assert!(message.contains("two guests have the address") && code == Some(4), "{message}");
+        assert!(message.contains("two guests have the address") && code == Some(2), "{message}");
+    });
+}
+
+#[test]
+fn a_signal_ends_the_gateway_and_removes_its_control_socket() {
+    in_host_network(|| {
+        for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
+            let guest = Guest::new();
+            let path = control_path("signal");
+            let mut gateway = Gateway::start(&guest, &["--control", path.to_str().unwrap()]);
+            assert!(path.exists());
+            kill_process(Pid::from_child(&gateway.child), signal).unwrap();
+            assert_eq!(gateway.wait().code(), Some(code));
+            assert!(!path.exists());
+        }
     });
 }
 

@@ -6,6 +6,7 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
+use gateway_host::control::{ControlReply, ListedRouter};
 use net::checksum::Sum;
 use os::clock::Monotonic;
 use os::interface::Interface;
@@ -17,9 +18,12 @@ use os::tty::WindowSize;
 use os::veth::make_pair;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
@@ -372,6 +376,125 @@ fn entries_of_a_killed_gateway_are_removed_by_the_next_one() {
         assert!(!entries.contains(FIRST) && entries.contains(SECOND), "{entries}");
         // An entry of the administrator is kept.
         assert!(entries.contains("192.0.2.77"), "{entries}");
+    });
+}
+
+/// A client of the control socket.
+struct Control {
+    stream: BufReader<UnixStream>,
+}
+
+impl Control {
+    fn connect(path: &Path) -> Self {
+        Self { stream: BufReader::new(UnixStream::connect(path).unwrap()) }
+    }
+
+    fn ask(&mut self, request: &str) -> ControlReply {
+        self.stream.get_mut().write_all(format!("{request}\n").as_bytes()).unwrap();
+        let mut reply = String::new();
+        self.stream.read_line(&mut reply).unwrap();
+        serde_json::from_str(&reply).unwrap_or_else(|error| panic!("{reply}: {error}"))
+    }
+
+    fn router(&mut self) -> ListedRouter {
+        let reply = self.ask(r#"{"command":"router"}"#);
+        let ControlReply::Router(router) = reply else { panic!("{reply:?}") };
+        router
+    }
+}
+
+fn temporary_path(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("plumb-routed-{name}-{}", std::process::id()))
+}
+
+#[test]
+fn the_control_socket_reports_each_line_and_what_was_dropped() {
+    in_new_network(enter_new_network, || {
+        // The kernel sends no packets of its own on the TUN, which would be dropped for their source.
+        set("ipv6/conf/default/disable_ipv6", "1");
+        let first = SerialHost::new();
+        let mut second = SerialHost::new();
+        let lines = [
+            first.argument(&format!("address={FIRST}")),
+            second.argument(&format!("address={SECOND}")),
+        ];
+        let path = temporary_path("control");
+        let arguments = [&lines[0], &lines[1], "--control", path.to_str().unwrap()];
+        let mut gateway = Gateway::start(&arguments);
+        let mut control = Control::connect(&path);
+        first.send(&Datagram::new("192.0.2.77", SECOND, b"forged"));
+        first.send(&Datagram::new(FIRST, SECOND, b"own"));
+        assert_eq!(second.receive().data, b"own");
+        let router = control.router();
+        let [of_first, of_second] = &router.lines[..] else { panic!("{router:?}") };
+        assert_eq!((of_first.guest.as_str(), of_first.output.packets), (lines[0].as_str(), 0));
+        assert_eq!((of_first.queue_delay_ns, of_first.is_up), (None, true));
+        assert_eq!((&of_second.addresses[..], of_second.output.packets), (&[SECOND.into()][..], 1));
+        assert_eq!(of_second.output.bytes, 31);
+        assert!(of_second.queue_delay_ns.is_some());
+        assert_eq!(router.dropped["source"], 1);
+        for request in [r#"{"command":"guests"}"#, r#"{"command":"list"}"#] {
+            assert!(matches!(control.ask(request), ControlReply::Error(_)), "{request}");
+        }
+        assert_eq!(gateway.end(Signal::TERM), Some(143));
+        assert!(!path.exists());
+    });
+}
+
+#[test]
+fn the_datagrams_of_one_line_are_captured_in_both_directions() {
+    in_new_network(enter_new_network, || {
+        let mut first = SerialHost::new();
+        let mut second = SerialHost::new();
+        let lines = [
+            first.argument(&format!("address={FIRST}")),
+            second.argument(&format!("address={SECOND}")),
+        ];
+        let [socket, file] = ["capture", "file"].map(temporary_path);
+        let _gateway =
+            Gateway::start(&[&lines[0], &lines[1], "--control", socket.to_str().unwrap()]);
+        let mut control = Control::connect(&socket);
+        let start = format!(
+            r#"{{"command":"capture","guest":"{}","file":"{}"}}"#,
+            lines[0],
+            file.display()
+        );
+        assert_eq!(control.ask(&start), ControlReply::DONE);
+        first.send(&Datagram::new(FIRST, SECOND, b"from the first"));
+        second.receive();
+        second.send(&Datagram::new(SECOND, FIRST, b"to the first"));
+        first.receive();
+        let stop = format!(r#"{{"command":"stop-capture","guest":"{}"}}"#, lines[0]);
+        let reply = control.ask(&stop);
+        let ControlReply::Captured(summary) = reply else { panic!("{reply:?}") };
+        assert_eq!((summary.packets, summary.dropped, summary.failure), (2, 0, None));
+        let capture = std::fs::read(&file).unwrap();
+        assert_eq!(capture.len() as u64, summary.size_bytes);
+        let contains = |text: &[u8]| capture.windows(text.len()).any(|part| part == text);
+        assert!(contains(b"from the first") && contains(b"to the first"));
+        assert_eq!(control.ask(&stop), ControlReply::Error("no packets are being captured".into()));
+        std::fs::remove_file(&file).unwrap();
+    });
+}
+
+#[test]
+fn a_line_that_hangs_up_ends_and_the_other_lines_go_on() {
+    in_new_network(enter_new_network, || {
+        ip(&["addr", "add", "192.0.2.1/32", "dev", "lo"]);
+        let [first, second] = [SerialHost::new(), SerialHost::new()];
+        let lines = [
+            first.argument(&format!("address={FIRST}")),
+            second.argument(&format!("address={SECOND}")),
+        ];
+        let mut gateway = Gateway::start(&[&lines[0], &lines[1]]);
+        drop(first);
+        let failure = format!("plumb: {} has failed: the line has hung up", lines[0]);
+        assert_eq!(gateway.log.wait_for("has failed").trim_end(), failure);
+        let socket = bind("192.0.2.1");
+        second.send(&Datagram::new(SECOND, "192.0.2.1", b"still here"));
+        assert_eq!(receive(&socket).0, b"still here");
+        drop(second);
+        assert_eq!(gateway.child.wait().unwrap().code(), Some(4));
     });
 }
 

@@ -17,8 +17,10 @@ fn the_live_gateway_loses_no_packet_of_comet_and_makes_the_clumps_of_csr() {
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success() && message.is_empty(), "{message}");
         for rate in [9_600, 19_200, 23_040] {
-            let row = format!("{rate} bit/s, Comet: 0 lost, 0 timeouts");
-            assert!(text.contains(&row), "{text}");
+            for name in ["Comet", "Comet, vj=1"] {
+                let row = format!("{rate} bit/s, {name}: 0 lost, 0 timeouts");
+                assert!(text.contains(&row), "{text}");
+            }
         }
         // Both clumps appear among twenty screenfuls but once in a thousand runs.
         let live = text.split("--discipline 1982, live").nth(1).unwrap();

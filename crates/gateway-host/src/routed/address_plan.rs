@@ -4,6 +4,7 @@ use super::routed_error::RoutedError;
 use crate::guest_target::{GuestTarget, LineProtocol, TargetKind};
 use gateway::queue::{Concentrator1982, Discipline};
 use gateway::router::{self, LineSettings, RouterSettings};
+use net::link::ppp;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
@@ -142,11 +143,19 @@ fn planned_line(
     if target.prefix.is_some() && router6.is_none() {
         return Err(RoutedError::NoRouterAddress6(name.clone()));
     }
-    let protocol = match protocol {
-        LineProtocol::Llp => router::LineProtocol::Llp { compresses_headers: false },
-        LineProtocol::Slip => router::LineProtocol::Slip { compresses_headers: false },
-        LineProtocol::Cslip => router::LineProtocol::Slip { compresses_headers: true },
-        LineProtocol::Ppp => router::LineProtocol::Ppp(Box::default()),
+    let protocol = match *protocol {
+        LineProtocol::Llp { compresses_headers } => {
+            router::LineProtocol::Llp { compresses_headers }
+        }
+        LineProtocol::Slip { compresses_headers } => {
+            router::LineProtocol::Slip { compresses_headers }
+        }
+        LineProtocol::Ppp { compresses_headers } => {
+            router::LineProtocol::Ppp(Box::new(ppp::Settings {
+                compresses_headers,
+                ..ppp::Settings::default()
+            }))
+        }
     };
     let settings = LineSettings {
         protocol,
@@ -209,6 +218,22 @@ mod tests {
         let settings = &plan.lines[0].settings;
         let Discipline::Of1982(concentrator) = settings.discipline else { panic!("{settings:?}") };
         assert_eq!((concentrator.buffers, settings.limits_windows), (4, false));
+    }
+
+    #[test]
+    fn a_line_compresses_headers_as_its_guest() {
+        use router::LineProtocol::{Llp, Ppp, Slip};
+        for (settings, expected) in
+            [("link=llp&vj=1", true), ("link=slip&vj=1", true), ("link=ppp&vj=0", false)]
+        {
+            let line = format!("serial:/dev/ttyS0?address=192.0.2.10&{settings}");
+            let plan = plan(&[&line], &[], Output::default()).unwrap();
+            let compresses_headers = match &plan.lines[0].settings.protocol {
+                Llp { compresses_headers } | Slip { compresses_headers } => *compresses_headers,
+                Ppp(settings) => settings.compresses_headers,
+            };
+            assert_eq!(compresses_headers, expected, "{settings}");
+        }
     }
 
     #[test]

@@ -7,7 +7,9 @@
 
 mod address_plan;
 mod host_side;
+mod routed_control;
 mod routed_error;
+mod routed_line;
 mod routed_program;
 
 pub use address_plan::{AddressPlan, Output};

@@ -2,16 +2,20 @@
 //!
 //! Each turn reads at most [`BATCH`] packets of the TUN and 4096 bytes of each line, runs the timers
 //! of the router, and writes the output: all datagrams for the TUN, and for each line the bytes that
-//! it transmits in 20 ms. Further output of a line waits in its queue in the router.
+//! it transmits in 20 ms. Further output of a line waits in its queue in the router. At the end of
+//! the turn, captured datagrams are written to their files.
 
 use super::address_plan::AddressPlan;
 use super::host_side::HostSide;
+use super::routed_control::RoutedControl;
 use super::routed_error::RoutedError;
+use super::routed_line::RoutedLine;
+use crate::control_socket::ControlSocket;
 use crate::guest_device::Line;
 use crate::poll::{Poll, Source};
 use crate::program_error::ProgramError;
 use gateway::queue::QueueCounters;
-use gateway::router::{Event, LineId, Router, RouterCounters};
+use gateway::router::{Event, Router, RouterCounters};
 use net::meter::{Clock, Meter};
 use net::packet::Packet;
 use net::rng::Rng;
@@ -23,12 +27,15 @@ use rustix::event::epoll::EventFlags;
 use rustix::thread::CapabilitySet;
 use std::io;
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 /// Maximum number of packets read from the TUN in a turn.
 const BATCH: usize = 64;
 /// The numbers of the other descriptors.
 const TUN: usize = 0;
 const SIGNALS: usize = 1;
+/// The first number of the descriptors of the control socket.
+const CONTROL: usize = 2;
 
 /// The settings of a routed gateway.
 #[derive(Clone, Debug)]
@@ -37,6 +44,8 @@ pub struct RoutedSettings {
     pub plan: AddressPlan,
     /// The interface at which the host answers for the addresses.
     pub proxy_interface: Option<String>,
+    /// The path of the control socket.
+    pub control: Option<PathBuf>,
 }
 
 /// A routed gateway that is ready to run.
@@ -47,19 +56,12 @@ pub struct RoutedProgram {
     host: HostSide,
     poll: Poll,
     signals: TerminationDescriptor,
+    control: Option<ControlSocket>,
     /// Empty packet into which the next packet of the TUN is read.
     next_packet: Option<Packet>,
     clock: Monotonic,
     rng: Rng,
     meter: Meter,
-}
-
-#[derive(Debug)]
-struct RoutedLine {
-    name: String,
-    id: LineId,
-    addresses: Vec<String>,
-    line: Line,
 }
 
 /// The reason why a routed gateway ended, or an event.
@@ -69,7 +71,7 @@ pub enum RoutedEnd {
     Line(String, bool),
     /// A signal with this number was received.
     Signal(i32),
-    /// The line with this name no longer works.
+    /// The device of the line with this name no longer works. The line was removed.
     Lost(String, io::Error),
 }
 
@@ -92,7 +94,7 @@ impl RoutedProgram {
     ///
     /// See [`RoutedError`].
     pub fn start(settings: RoutedSettings) -> Result<Self, RoutedError> {
-        let RoutedSettings { plan, proxy_interface } = settings;
+        let RoutedSettings { plan, proxy_interface, control } = settings;
         let clock = Monotonic::start();
         let mut rng = Rng::from_seed(os::entropy::seed().map_err(system)?);
         let mut meter = Meter::new(Clock::None);
@@ -109,7 +111,9 @@ impl RoutedProgram {
                 name: planned.name.clone(),
                 id,
                 addresses: [Some(address), prefix].into_iter().flatten().collect(),
-                line: Line::new(serial.map_err(RoutedError::Serial)?),
+                line: Some(Line::new(serial.map_err(RoutedError::Serial)?)),
+                last_counters: None,
+                capture: None,
             });
         }
         // From here on, a signal ends the program in its loop, which undoes the configuration.
@@ -117,14 +121,22 @@ impl RoutedProgram {
         let host = HostSide::set_up(&plan, proxy_interface.as_deref())?;
         let poll = Poll::new().map_err(system)?;
         for (number, line) in lines.iter().enumerate() {
-            poll.add(&line.line, Source::Device(number), EventFlags::IN).map_err(system)?;
+            let device = line.line.iter();
+            let mut added =
+                device.map(|line| poll.add(line, Source::Device(number), EventFlags::IN));
+            added.try_for_each(|added| added.map_err(system))?;
         }
         poll.add(&host.tun, Source::Other(TUN), EventFlags::IN).map_err(system)?;
         poll.add(&signals, Source::Other(SIGNALS), EventFlags::IN).map_err(system)?;
+        let now = clock.now();
+        let gateway = RoutedControl { router: &mut router, lines: &mut lines, poll: &poll, now };
+        let control = control.map(|path| ControlSocket::bind(path, &gateway, CONTROL));
+        let control = control.transpose().map_err(RoutedError::Program)?;
         let privileges = |error| RoutedError::Program(ProgramError::Privileges(error));
         os::privileges::drop_capabilities(CapabilitySet::NET_ADMIN).map_err(privileges)?;
         os::privileges::restrict_system_calls().map_err(privileges)?;
-        Ok(Self { router, lines, host, poll, signals, next_packet: None, clock, rng, meter })
+        let next_packet = None;
+        Ok(Self { router, lines, host, poll, signals, control, next_packet, clock, rng, meter })
     }
 
     /// Returns the name of the TUN.
@@ -144,8 +156,14 @@ impl RoutedProgram {
         self.lines.iter().map(|line| LineReport {
             name: &line.name,
             addresses: &line.addresses,
-            output: self.router.line_counters(line.id),
+            output: self.router.line_counters(line.id).or(line.last_counters.as_ref()),
         })
+    }
+
+    /// Returns whether the device of a line works.
+    #[must_use]
+    pub fn has_lines(&self) -> bool {
+        self.lines.iter().any(|line| line.line.is_some())
     }
 
     /// Returns the counters of the router.
@@ -154,16 +172,14 @@ impl RoutedProgram {
         self.router.counters()
     }
 
-    /// Runs until there is something to report. After [`RoutedEnd::Line`], it can be called again.
+    /// Runs until there is something to report. After [`RoutedEnd::Line`], and while there are lines
+    /// after [`RoutedEnd::Lost`], it can be called again.
     ///
     /// # Errors
     ///
     /// Returns the error of the TUN or of `epoll_wait(2)`.
     pub fn run(&mut self) -> Result<RoutedEnd, RoutedError> {
         loop {
-            if let Some(end) = self.turn().map_err(system)? {
-                return Ok(end);
-            }
             if let Some(event) = self.router.event() {
                 let (id, is_up) = match event {
                     Event::LineUp(id) => (id, true),
@@ -172,6 +188,9 @@ impl RoutedProgram {
                 if let Some(line) = self.lines.iter().find(|line| line.id == id) {
                     return Ok(RoutedEnd::Line(line.name.clone(), is_up));
                 }
+            }
+            if let Some(end) = self.turn().map_err(system)? {
+                return Ok(end);
             }
         }
     }
@@ -185,11 +204,12 @@ impl RoutedProgram {
             number += 1;
             match source {
                 Source::Device(line) => {
-                    if let Err((name, error)) = self.read_line(line, now) {
-                        return Ok(Some(RoutedEnd::Lost(name, error)));
+                    if let Err(error) = self.read_line(line, now) {
+                        return Ok(Some(self.lose(line, error)));
                     }
                 }
                 Source::Other(TUN) => self.read_tun(now)?,
+                Source::Other(number) if number >= CONTROL => self.serve_control(number, now),
                 Source::Other(_) => {
                     if let Some(signal) = self.signals.signal()? {
                         return Ok(Some(RoutedEnd::Signal(signal)));
@@ -203,22 +223,52 @@ impl RoutedProgram {
             self.router.timeout(&mut cx);
         }
         self.write_tun(now);
-        Ok(self.write_lines(now).err().map(|(name, error)| RoutedEnd::Lost(name, error)))
+        let written = self.write_lines(now);
+        self.drain_captures();
+        Ok(written.err().map(|(line, error)| self.lose(line, error)))
+    }
+
+    /// Removes a line whose device has failed. Datagrams for its host are reported as unreachable.
+    fn lose(&mut self, number: usize, error: io::Error) -> RoutedEnd {
+        let Some(line) = self.lines.get_mut(number) else {
+            return RoutedEnd::Lost(String::new(), error);
+        };
+        line.line = None;
+        line.capture = None;
+        line.last_counters = self.router.line_counters(line.id).cloned();
+        self.router.remove_line(line.id);
+        RoutedEnd::Lost(line.name.clone(), error)
+    }
+
+    fn serve_control(&mut self, number: usize, now: Instant) {
+        let Self { router, lines, poll, control, .. } = self;
+        if let Some(control) = control {
+            control.serve(number, &mut RoutedControl { router, lines, poll, now });
+        }
+    }
+
+    fn drain_captures(&mut self) {
+        let Self { router, lines, .. } = self;
+        for line in lines {
+            if let Some(capture) = &mut line.capture {
+                capture.drain(&mut || router.captured(line.id));
+            }
+        }
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let has_output =
-            |line: &&RoutedLine| line.line.has_unsent() || self.router.has_output(line.id);
-        let waiting = self.lines.iter().filter(has_output);
-        waiting.map(|line| line.line.writable_at()).chain(self.router.deadline()).min()
+        let devices = self.lines.iter().filter_map(|line| Some((line.id, line.line.as_ref()?)));
+        let waiting = devices.filter(|(id, line)| line.has_unsent() || self.router.has_output(*id));
+        waiting.map(|(_, line)| line.writable_at()).chain(self.router.deadline()).min()
     }
 
-    fn read_line(&mut self, number: usize, now: Instant) -> Result<(), (String, io::Error)> {
-        let Some(RoutedLine { line, id, name, .. }) = self.lines.get(number) else { return Ok(()) };
+    fn read_line(&mut self, number: usize, now: Instant) -> io::Result<()> {
+        let Some(RoutedLine { line: Some(line), id, .. }) = self.lines.get(number) else {
+            return Ok(());
+        };
         let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
         let router = &mut self.router;
-        let read = line.read(&mut |bytes, cx| router.receive(*id, bytes, cx), &mut cx);
-        read.map_err(|error| (name.clone(), error))
+        line.read(&mut |bytes, cx| router.receive(*id, bytes, cx), &mut cx)
     }
 
     fn read_tun(&mut self, now: Instant) -> io::Result<()> {
@@ -254,15 +304,16 @@ impl RoutedProgram {
         }
     }
 
-    fn write_lines(&mut self, now: Instant) -> Result<(), (String, io::Error)> {
+    /// Writes to the lines. Returns the number of a line that no longer works, with its error.
+    fn write_lines(&mut self, now: Instant) -> Result<(), (usize, io::Error)> {
         let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
         let router = &mut self.router;
-        for RoutedLine { name, id, line, .. } in &mut self.lines {
+        for (number, RoutedLine { id, line, .. }) in self.lines.iter_mut().enumerate() {
+            let Some(line) = line else { continue };
             let mut transmit = |wire: &mut Vec<u8>, limit, cx: &mut Cx<'_>| {
                 router.transmit_into(*id, wire, limit, cx)
             };
-            let written = line.write(&mut transmit, &mut cx);
-            if written.map_err(|error| (name.clone(), error))? {
+            if line.write(&mut transmit, &mut cx).map_err(|error| (number, error))? {
                 line.postpone(now);
             }
         }

@@ -1,7 +1,7 @@
 //! Random flows over a day of virtual time, with guests that vanish. The seed determines everything.
 //!
-//! `PLUMB_LONG=1` runs 1000 seeds, every tenth of them with 10,000 flows. `PLUMB_RELAY_SEED` runs a
-//! single seed.
+//! `PLUMB_LONG=1` runs 1000 seeds with 10,000 flows each, on all processors. `PLUMB_RELAY_SEED` runs
+//! one of these seeds.
 
 use super::host_sockets::{Answer, Remote};
 use super::kernel::{GUEST, GuestResult, stream_of};
@@ -14,6 +14,8 @@ use net::rng::Rng;
 use net::time::Duration;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
 /// The time in which flows begin, and the time that remains for them.
 const BEGIN_S: u64 = 16 * 3600;
@@ -21,6 +23,9 @@ const BEGIN: Duration = Duration::from_secs(BEGIN_S);
 const REST: Duration = Duration::from_secs(4 * 3600);
 /// Longer than keep-alive probes and all other timers of a flow.
 const AFTER_END: Duration = Duration::from_secs(4 * 3600);
+/// Minimum number of bytes that a program reads or sends in a period of at most two seconds: the
+/// longest transfer ends in the time that remains for it.
+const SHARE_MIN: u64 = 50;
 const PORT: u16 = 8080;
 
 /// A flow of a run.
@@ -78,7 +83,7 @@ fn draw_plan(rng: &mut Rng) -> Plan {
         _ => rng.below(3000),
     };
     let share = match rng.below(3) {
-        0 => usize::try_from(to_send / 10 + 1 + rng.below(1000)).unwrap(),
+        0 => usize::try_from(to_send / 10 + SHARE_MIN + rng.below(1000)).unwrap(),
         _ => usize::MAX,
     };
     let ending = match rng.below(20) {
@@ -96,7 +101,7 @@ struct Repeat(u64);
 
 impl Drop for Repeat {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        if thread::panicking() {
             let Self(seed) = self;
             eprintln!("repeat: PLUMB_RELAY_SEED={seed} cargo test -p gateway --lib soak");
         }
@@ -268,13 +273,21 @@ fn soak_random_flows_leave_nothing_behind_and_lose_no_byte() {
     }
     let is_long = std::env::var_os("PLUMB_LONG").is_some_and(|value| value == "1");
     let seeds = if is_long { 1000 } else { 20 };
-    (0..seeds).for_each(|seed| run(seed, flows_of(seed, is_long)));
+    let next_seed = AtomicU64::new(0);
+    let run_seeds = || {
+        loop {
+            let seed = next_seed.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds {
+                return;
+            }
+            run(seed, flows_of(seed, is_long));
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| (0..threads).for_each(|_| _ = scope.spawn(run_seeds)));
 }
 
+/// Returns the number of flows of a seed. The first seeds are those of a short run.
 fn flows_of(seed: u64, is_long: bool) -> u32 {
-    match is_long && seed >= 20 {
-        true if seed.is_multiple_of(10) => 10_000,
-        true => 500,
-        false => 100,
-    }
+    if is_long && seed >= 20 { 10_000 } else { 100 }
 }

@@ -325,7 +325,8 @@ impl World {
     /// Checks that nothing is left of all flows.
     pub(super) fn assert_nothing_is_left(&mut self) {
         self.settle();
-        assert!(self.guest.tcp().is_empty(), "{} TCP flows", self.guest.tcp().len());
+        let flows: Vec<_> = self.guest.tcp_statuses().collect();
+        assert!(self.guest.tcp().is_empty(), "TCP flows: {flows:?}");
         assert!(self.guest.udp().is_empty(), "{} UDP flows", self.guest.udp().len());
         assert!(self.host.is_idle(), "{:?}", self.host);
         assert_eq!(self.guest.packets_in_use(), 0, "packets");

@@ -4,6 +4,7 @@
 
 use super::counters::{RouterCounters, RouterDrop};
 use super::window_limit::{QueueState, WindowLimit};
+use crate::capture::{Capture, Direction};
 use crate::queue::{Discipline, PacketQueue, QueueSettings};
 use net::Cx;
 use net::link::ppp::{self, Phase};
@@ -148,6 +149,7 @@ pub(super) struct Line {
     /// Received datagrams that were not routed yet.
     arrived: Vec<Packet>,
     change: Option<LineChange>,
+    capture: Option<Capture>,
 }
 
 impl Line {
@@ -173,6 +175,7 @@ impl Line {
             windows: WindowLimit::default(),
             arrived: Vec::new(),
             change: is_up.then_some(LineChange::Up),
+            capture: None,
         }
     }
 
@@ -182,6 +185,11 @@ impl Line {
 
     pub(super) const fn is_up(&self) -> bool {
         self.is_up
+    }
+
+    /// Returns the copies of the datagrams, if they are copied.
+    pub(super) const fn capture_mut(&mut self) -> &mut Option<Capture> {
+        &mut self.capture
     }
 
     pub(super) const fn queue(&self) -> &PacketQueue {
@@ -319,6 +327,9 @@ impl Line {
         let before = self.in_link;
         while self.is_up && self.in_link < IN_LINK_MAX {
             let Some(packet) = self.queue.dequeue(pool, cx) else { break };
+            if let Some(capture) = &mut self.capture {
+                capture.record(Direction::ToGuest, [packet.data(), &[], &[]], cx.now);
+            }
             match self.link.send(packet, cx) {
                 Ok(()) => self.in_link += 1,
                 Err(packet) => {
@@ -335,6 +346,9 @@ impl Line {
             match event {
                 Event::Received(packet) => {
                     counters.received += 1;
+                    if let Some(capture) = &mut self.capture {
+                        capture.record(Direction::FromGuest, [packet.data(), &[], &[]], cx.now);
+                    }
                     self.arrived.push(packet);
                 }
                 Event::Sent(packet) => {

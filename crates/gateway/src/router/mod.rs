@@ -39,6 +39,7 @@ pub use counters::{RouterCounters, RouterDrop, RouterDrops};
 pub use line::{LineId, LineProtocol, LineSettings};
 pub use router_settings::{AddLineError, RouterSettings};
 
+use crate::capture::{Capture, CapturedPacket};
 use crate::queue::{PacketQueue, QueueCounters, QueueSettings, SharerId};
 use error_limit::ErrorLimit;
 use line::{Line, LineChange};
@@ -239,6 +240,32 @@ impl Router {
     #[must_use]
     pub const fn host_counters(&self) -> &QueueCounters {
         self.host_queue.counters()
+    }
+
+    /// Returns whether datagrams can be exchanged with the host at a line.
+    #[must_use]
+    pub fn is_up(&self, id: LineId) -> bool {
+        self.lines.get(&id).is_some_and(Line::is_up)
+    }
+
+    /// Copies all datagrams of a line from now on, for [`Self::captured`]. A datagram to the host is
+    /// copied when it leaves the queue for the link, and one from the host before it is checked.
+    /// Returns false for an unknown line.
+    pub fn start_capture(&mut self, id: LineId) -> bool {
+        let line = self.lines.get_mut(&id);
+        line.map(|line| *line.capture_mut() = Some(Capture::default())).is_some()
+    }
+
+    /// Stops copying the datagrams of a line, and returns the number of datagrams of which no copy
+    /// was made.
+    pub fn stop_capture(&mut self, id: LineId) -> u64 {
+        let capture = self.lines.get_mut(&id).and_then(|line| line.capture_mut().take());
+        capture.map_or(0, |capture| capture.dropped())
+    }
+
+    /// Returns the next copy of a datagram of a line.
+    pub fn captured(&mut self, id: LineId) -> Option<CapturedPacket> {
+        self.lines.get_mut(&id)?.capture_mut().as_mut()?.next_packet()
     }
 
     /// Returns the number of packets in queues and links.

@@ -9,7 +9,7 @@ virtual machines of QEMU, and hosts at serial lines.
 
 A guest is a network namespace (netns:NAME, netns:/PATH or pid:PROCESS), which gets a TAP (tap=NAME); \
 a virtual machine (qemu:SOCKET) with -netdev stream; or a host at a serial line \
-(serial:DEVICE?baud=19200&link=slip) with llp, slip, cslip or ppp.
+(serial:DEVICE?baud=19200&link=slip) with llp, slip, cslip or ppp; vj=1 compresses TCP headers.
 
 Settings follow a question mark and are separated by '&': address=10.0.2.100, mtu=1500, \
 rate=10mbit. Guest N has \
@@ -50,15 +50,16 @@ pub(crate) const PAGE: ManualPage = ManualPage {
             "A client sends one JSON object per line and receives one per line: \
              {\"command\":\"add\",\"protocol\":\"tcp\",\"host_ports\":\"8080\",\"guest_port\":80}, \
              {\"command\":\"remove\",\"id\":1}, {\"command\":\"list\"}, {\"command\":\"guests\"} and \
-             {\"command\":\"flows\"}. With several guests, a request names one by the member guest.",
+             {\"command\":\"flows\"}. With --routed, the requests are {\"command\":\"router\"}, capture and \
+             stop-capture. With several guests, a request names one by the member guest.",
         ),
         ManualNote::Text(
             "Captured packets",
             "{\"command\":\"capture\",\"file\":\"/tmp/guest.pcapng\"} writes the packets of a guest to a \
              new file, which tcpdump and wireshark read, and {\"command\":\"stop-capture\"} completes \
              it. The member max_bytes limits its size, by default to 256 MiB. A capture ends when the \
-             limit is reached or a write fails, and the reply names the reason. A serial line has no \
-             packets to capture.",
+             limit is reached or a write fails, and the reply names the reason. A serial line has packets to \
+             capture only with --routed.",
         ),
         ManualNote::Text(
             "Metrics",
@@ -69,7 +70,7 @@ pub(crate) const PAGE: ManualPage = ManualPage {
     ],
     exit_status: &[
         (0, "All guests are gone"),
-        (2, "Invalid arguments, such as two guests of --routed with one address"),
+        (2, "Invalid arguments, such as two guests with one address"),
         (
             4,
             "Local error, such as permission denied or address in use; or the device of a guest has \

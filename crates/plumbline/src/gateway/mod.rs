@@ -22,6 +22,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use transfer::termination;
 
 /// Command-line arguments.
 #[derive(Clone, Debug, clap::Args)]
@@ -81,7 +82,7 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         guests.push((text.clone(), guest.map_err(|error| failed(error, Failure::WrongArguments))?));
     }
     if arguments.routed.is_routed() {
-        return routed::run(&arguments.routed, &guests);
+        return routed::run(&arguments.routed, &guests, arguments.control.clone());
     }
     if let Some((guest, _)) = guests.iter().find(|(_, target)| target.prefix.is_some()) {
         let error = anyhow::anyhow!("{guest}: prefix= is valid only with --routed");
@@ -101,7 +102,10 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         metrics_hosts: arguments.metrics_host.clone(),
     };
     let started = Program::start(settings);
-    let mut program = started.map_err(|error| failed(error, Failure::ThisMachine))?;
+    let mut program = started.map_err(|error| {
+        let is_argument = error.is_caused_by_arguments();
+        failed(error, if is_argument { Failure::WrongArguments } else { Failure::ThisMachine })
+    })?;
     for (guest, addresses) in program.leases() {
         let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
         eprintln!("{guest}: {}", addresses.join(", "));
@@ -113,6 +117,10 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
             GuestEnd::Lost(guest, error) => {
                 let error = anyhow::anyhow!("{guest} has failed: {error}");
                 result = Err(failed(error, Failure::ThisMachine));
+            }
+            GuestEnd::Signal(number) => {
+                termination::record(number);
+                return Err(Failure::Interrupted);
             }
         }
     }

@@ -7,6 +7,7 @@ use gateway_host::routed::{
     AddressPlan, Output, RoutedEnd, RoutedError, RoutedProgram, RoutedSettings,
 };
 use std::net::IpAddr;
+use std::path::PathBuf;
 use transfer::termination;
 
 /// Options of `plumb gateway --routed`.
@@ -15,7 +16,7 @@ pub(crate) struct RoutedArguments {
     /// Route hosts at serial lines without translation, each with the address of its address=;
     /// requires root
     #[arg(long, help_heading = heading::ROUTING, conflicts_with_all = [
-        "publish", "no_configure", "no_ipv6", "control", "allow", "deny", "host_loopback", "rate",
+        "publish", "no_configure", "no_ipv6", "allow", "deny", "host_loopback", "rate",
         "rate_total", "metrics",
     ])]
     routed: bool,
@@ -66,12 +67,18 @@ impl RoutedArguments {
     }
 }
 
-/// Runs `plumb gateway --routed` with `guests`, each with the text with which it was given.
-pub(crate) fn run(arguments: &RoutedArguments, guests: &[(String, GuestTarget)]) -> exit::Result {
+/// Runs `plumb gateway --routed` with `guests`, each with the text with which it was given, and a
+/// control socket at `control`.
+pub(crate) fn run(
+    arguments: &RoutedArguments,
+    guests: &[(String, GuestTarget)],
+    control: Option<PathBuf>,
+) -> exit::Result {
     let plan = AddressPlan::new(guests, &arguments.router_address, arguments.output());
     let settings = RoutedSettings {
         plan: plan.map_err(failure)?,
         proxy_interface: arguments.proxy_arp.clone(),
+        control,
     };
     let mut program = RoutedProgram::start(settings).map_err(failure)?;
     for line in program.lines() {
@@ -81,20 +88,23 @@ pub(crate) fn run(arguments: &RoutedArguments, guests: &[(String, GuestTarget)])
         let addresses: Vec<String> = program.answered().iter().map(ToString::to_string).collect();
         eprintln!("{interface}: answers for {}", addresses.join(", "));
     }
-    let result = loop {
+    let mut result = Ok(());
+    while program.has_lines() {
         match program.run().map_err(failure)? {
             RoutedEnd::Line(name, is_up) => {
                 eprintln!("{name} is {}", if is_up { "up" } else { "down" });
             }
             RoutedEnd::Signal(number) => {
                 termination::record(number);
-                break Err(Failure::Interrupted);
+                result = Err(Failure::Interrupted);
+                break;
             }
             RoutedEnd::Lost(name, error) => {
-                break Err(failed(anyhow::anyhow!("{name}: {error}"), Failure::ThisMachine));
+                let error = anyhow::anyhow!("{name} has failed: {error}");
+                result = Err(failed(error, Failure::ThisMachine));
             }
         }
-    };
+    }
     report(&program);
     result
 }

@@ -13,6 +13,8 @@ use std::process::{ChildStderr, Command, Stdio};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GatewayMode {
     Fair,
+    /// Fair, with compressed TCP headers on the lines.
+    Compressing,
     Of1982,
 }
 
@@ -41,7 +43,8 @@ impl LiveGateway {
         }
         for (pty, address) in ptys.iter().zip(addresses) {
             let path = pty.path().display();
-            let settings = format!("baud={rate_bps}&link=llp&mtu={mtu}&address={address}");
+            let vj = u8::from(mode == GatewayMode::Compressing);
+            let settings = format!("baud={rate_bps}&link=llp&vj={vj}&mtu={mtu}&address={address}");
             command.arg(format!("serial:{path}?{settings}"));
         }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());

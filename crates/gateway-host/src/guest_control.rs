@@ -1,0 +1,156 @@
+//! Requests at the control socket of a gateway that ends the guests' connections.
+
+use crate::capture_file::{CaptureFormat, SIZE_DEFAULT_BYTES};
+use crate::control::{
+    ControlReply, ControlRequest, ListedFlow, ListedForward, ListedGuest, ListedOutput,
+};
+use crate::control_socket::{Controlled, NO_CAPTURE, captured, create_capture, named};
+use crate::event_loop::EventLoop;
+use crate::forwards::ForwardId;
+use gateway::Guest;
+use gateway::relay::tcp_flows::{Limit, Phase};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+
+/// A guest that can be named in requests.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedGuest {
+    /// The text with which the guest was given.
+    pub(crate) name: String,
+    /// The addresses of its lease.
+    pub(crate) addresses: Vec<IpAddr>,
+}
+
+/// The guests for requests.
+#[derive(Debug)]
+pub(crate) struct GuestControl<'a> {
+    pub(crate) event_loop: &'a mut EventLoop,
+    pub(crate) guests: &'a [NamedGuest],
+}
+
+impl Controlled for GuestControl<'_> {
+    fn watch(&self, descriptor: BorrowedFd<'_>, number: usize) -> io::Result<()> {
+        self.event_loop.watch(descriptor, number)
+    }
+
+    fn execute(&mut self, request: &ControlRequest) -> ControlReply {
+        execute(request, self.event_loop, self.guests)
+    }
+}
+
+fn execute(
+    request: &ControlRequest,
+    event_loop: &mut EventLoop,
+    guests: &[NamedGuest],
+) -> ControlReply {
+    let result = match request {
+        ControlRequest::Add { guest, forward } => number_of(guest.as_deref(), guests)
+            .and_then(|guest| {
+                let forward = forward.forward().map_err(|error| error.to_string())?;
+                event_loop.add_forward(guest, forward).map_err(|error| error.to_string())
+            })
+            .map(|ForwardId(id)| ControlReply::Added(id)),
+        ControlRequest::Remove { guest, id } => {
+            number_of(guest.as_deref(), guests).and_then(|guest| {
+                let existed = event_loop.remove_forward(guest, ForwardId(*id));
+                existed.then_some(ControlReply::DONE).ok_or(format!("there is no forward {id}"))
+            })
+        }
+        ControlRequest::List { guest } => number_of(guest.as_deref(), guests).map(|guest| {
+            let forwards = event_loop.forwards(guest);
+            ControlReply::Forwards(forwards.map(|(id, f)| ListedForward::of(id, f)).collect())
+        }),
+        ControlRequest::Guests => Ok(ControlReply::Guests(
+            guests
+                .iter()
+                .enumerate()
+                .filter_map(|(number, named)| Some((named, event_loop.guest(number)?)))
+                .map(|(named, guest)| listed_guest(named, guest))
+                .collect(),
+        )),
+        ControlRequest::Flows { guest } => number_of(guest.as_deref(), guests).map(|guest| {
+            let guest = event_loop.guest(guest);
+            ControlReply::Flows(guest.map(listed_flows).unwrap_or_default())
+        }),
+        ControlRequest::Capture { guest, file, max_bytes } => number_of(guest.as_deref(), guests)
+            .and_then(|guest| {
+                let limit_bytes = max_bytes.unwrap_or(SIZE_DEFAULT_BYTES);
+                start_capture(event_loop, guest, file, limit_bytes)
+            }),
+        ControlRequest::StopCapture { guest } => {
+            number_of(guest.as_deref(), guests).and_then(|guest| {
+                let status = event_loop.stop_capture(guest);
+                Ok(captured(status.ok_or(NO_CAPTURE)?))
+            })
+        }
+        ControlRequest::Router => Err("this gateway does not route: use guests".to_owned()),
+    };
+    result.unwrap_or_else(ControlReply::Error)
+}
+
+fn start_capture(
+    event_loop: &mut EventLoop,
+    guest: usize,
+    path: &Path,
+    limit_bytes: u64,
+) -> Result<ControlReply, String> {
+    let start = |file| event_loop.start_capture(guest, (file, CaptureFormat::PcapNg), limit_bytes);
+    create_capture(path, limit_bytes, start)
+}
+
+fn number_of(name: Option<&str>, guests: &[NamedGuest]) -> Result<usize, String> {
+    let names: Vec<&str> = guests.iter().map(|guest| guest.name.as_str()).collect();
+    named(name, &names)
+}
+
+fn listed_guest(named: &NamedGuest, guest: &Guest) -> ListedGuest {
+    let tcp = guest.tcp().counters();
+    let udp = guest.udp().counters();
+    ListedGuest {
+        guest: named.name.clone(),
+        addresses: named.addresses.clone(),
+        flows: (guest.tcp().len() + guest.udp().len()) as u64,
+        sent_bytes: tcp.bytes_to_host + udp.bytes_to_host,
+        received_bytes: tcp.bytes_to_guest + udp.bytes_to_guest,
+        failed_connections: tcp.failed,
+        denied: tcp.denied + udp.denied + guest.echo().counters().denied,
+        errors: guest.error_counters().sent,
+        errors_over_rate: guest.error_counters().over_rate,
+        output: guest.output_counters().map(ListedOutput::of),
+    }
+}
+
+fn listed_flows(guest: &Guest) -> Vec<ListedFlow> {
+    let tcp = guest.tcp_statuses().map(|(_, status)| ListedFlow {
+        protocol: "tcp".to_owned(),
+        guest: status.guest,
+        host: status.remote,
+        state: match status.phase {
+            Phase::Connecting => "connecting",
+            Phase::Opening => "opening",
+            Phase::Open => "open",
+        }
+        .to_owned(),
+        sent_bytes: status.bytes_to_host,
+        received_bytes: status.bytes_to_guest,
+        limit: match status.limit {
+            Limit::Application | Limit::Opening => "idle",
+            Limit::RemoteHost => "host",
+            Limit::Guest => "guest",
+        }
+        .to_owned(),
+    });
+    let unknown = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
+    let udp = guest.udp().statuses().map(|(_, status)| ListedFlow {
+        protocol: "udp".to_owned(),
+        guest: status.guest,
+        host: status.remote.unwrap_or(unknown),
+        state: "open".to_owned(),
+        sent_bytes: status.bytes_to_host,
+        received_bytes: status.bytes_to_guest,
+        limit: if status.queued_bytes > 0 { "queue" } else { "idle" }.to_owned(),
+    });
+    tcp.chain(udp).collect()
+}

@@ -1,0 +1,144 @@
+//! Requests at the control socket of a routed gateway.
+
+use super::routed_line::RoutedLine;
+use crate::capture_file::{CaptureFile, CaptureFormat, CaptureLink, SIZE_DEFAULT_BYTES};
+use crate::control::{ControlReply, ControlRequest, ListedLine, ListedOutput, ListedRouter};
+use crate::control_socket::{Controlled, NO_CAPTURE, captured, create_capture, named};
+use crate::poll::{Poll, Source};
+use gateway::router::{Router, RouterDrops};
+use net::Instant;
+use rustix::event::epoll::EventFlags;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+
+/// The parts of a routed gateway that requests read and change.
+#[derive(Debug)]
+pub(super) struct RoutedControl<'a> {
+    pub(super) router: &'a mut Router,
+    pub(super) lines: &'a mut [RoutedLine],
+    pub(super) poll: &'a Poll,
+    pub(super) now: Instant,
+}
+
+impl Controlled for RoutedControl<'_> {
+    fn watch(&self, descriptor: BorrowedFd<'_>, number: usize) -> io::Result<()> {
+        self.poll.add(descriptor, Source::Other(number), EventFlags::IN)
+    }
+
+    fn execute(&mut self, request: &ControlRequest) -> ControlReply {
+        let result = match request {
+            ControlRequest::Router => Ok(ControlReply::Router(self.listed())),
+            ControlRequest::Capture { guest, file, max_bytes } => {
+                let limit_bytes = max_bytes.unwrap_or(SIZE_DEFAULT_BYTES);
+                let line = self.line_of(guest.as_deref());
+                line.and_then(|line| self.capture(line, file, limit_bytes))
+            }
+            ControlRequest::StopCapture { guest } => {
+                self.line_of(guest.as_deref()).and_then(|line| self.stop_capture(line))
+            }
+            ControlRequest::Add { .. }
+            | ControlRequest::Remove { .. }
+            | ControlRequest::List { .. } => {
+                Err("the hosts at routed lines are reached at their own addresses".to_owned())
+            }
+            ControlRequest::Guests | ControlRequest::Flows { .. } => {
+                Err("a routed gateway has no flows: use router".to_owned())
+            }
+        };
+        result.unwrap_or_else(ControlReply::Error)
+    }
+}
+
+impl RoutedControl<'_> {
+    fn line_of(&self, name: Option<&str>) -> Result<usize, String> {
+        let names: Vec<&str> = self.lines.iter().map(|line| line.name.as_str()).collect();
+        named(name, &names)
+    }
+
+    fn capture(
+        &mut self,
+        number: usize,
+        path: &Path,
+        limit_bytes: u64,
+    ) -> Result<ControlReply, String> {
+        let Self { router, lines, now, .. } = self;
+        let start = |file: File| {
+            let line = lines.get_mut(number).ok_or(io::ErrorKind::NotFound)?;
+            if line.capture.as_ref().is_some_and(|capture| !capture.has_ended()) {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            let format = CaptureFormat::PcapNg;
+            let link = CaptureLink::Datagrams;
+            let file = CaptureFile::begin(file, format, link, limit_bytes, *now)?;
+            // A line whose device has failed has no datagrams.
+            if !router.start_capture(line.id) {
+                return Err(io::ErrorKind::Unsupported.into());
+            }
+            line.capture = Some(file);
+            Ok(())
+        };
+        create_capture(path, limit_bytes, start)
+    }
+
+    fn stop_capture(&mut self, number: usize) -> Result<ControlReply, String> {
+        let Self { router, lines, now, .. } = self;
+        let line = lines.get_mut(number).ok_or(NO_CAPTURE)?;
+        let mut file = line.capture.take().ok_or(NO_CAPTURE)?;
+        file.drain(&mut || router.captured(line.id));
+        Ok(captured(file.end(router.stop_capture(line.id), *now)))
+    }
+
+    fn listed(&self) -> ListedRouter {
+        let counters = self.router.counters();
+        let dropped = reasons(&counters.drops).into_iter().filter(|(_, count)| *count > 0);
+        ListedRouter {
+            lines: self.lines.iter().filter_map(|line| listed_line(line, self.router)).collect(),
+            received: counters.received,
+            transmitted: counters.transmitted,
+            errors: counters.errors_sent,
+            errors_over_rate: counters.errors_limited,
+            windows_lowered: counters.windows_lowered,
+            dropped: dropped
+                .map(|(reason, count)| (reason.to_owned(), count))
+                .chain(dropped_for_host(self.router))
+                .collect::<BTreeMap<_, _>>(),
+        }
+    }
+}
+
+fn listed_line(line: &RoutedLine, router: &Router) -> Option<ListedLine> {
+    let counters = router.line_counters(line.id)?;
+    let percentile = |percent| counters.sojourn_ns.percentile(percent);
+    Some(ListedLine {
+        guest: line.name.clone(),
+        addresses: line.addresses.clone(),
+        is_up: router.is_up(line.id),
+        output: ListedOutput::of(counters),
+        queue_delay_ns: percentile(50).zip(percentile(99)).map(|(median, p99)| [median, p99]),
+    })
+}
+
+fn dropped_for_host(router: &Router) -> Option<(String, u64)> {
+    let count = router.host_counters().dropped();
+    (count > 0).then(|| ("host_queue".to_owned(), count))
+}
+
+const fn reasons(drops: &RouterDrops) -> [(&'static str, u64); 12] {
+    [
+        ("malformed", drops.malformed),
+        ("source", drops.source),
+        ("destination", drops.destination),
+        ("source_route", drops.source_route),
+        ("no_route", drops.no_route),
+        ("line_down", drops.line_down),
+        ("time_exceeded", drops.time_exceeded),
+        ("too_big", drops.too_big),
+        ("local", drops.local),
+        ("no_buffer", drops.no_buffer),
+        ("link", drops.link),
+        ("removed", drops.removed),
+    ]
+}
