@@ -17,6 +17,7 @@ use crate::forwards::{Forward, ForwardId, ForwardTable};
 use crate::guest_device::GuestDevice;
 use crate::poll::{Poll, Source};
 use crate::port::{AddForwardError, GuestSettings, Port};
+use crate::read_buffers::ReadBuffers;
 use gateway::{Guest, SharedRate};
 use net::meter::{Clock, Meter};
 use net::rng::Rng;
@@ -31,8 +32,6 @@ use std::io;
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 
-/// Size of the buffer between a socket and a flow, in bytes.
-const BUFFER_LEN: usize = 1 << 18;
 /// Number of descriptors to ask for.
 const DESCRIPTORS: u64 = 65_536;
 /// Time for which no connections are accepted after an accept has failed, for example because no
@@ -57,7 +56,7 @@ pub struct EventLoop {
     rng: Rng,
     meter: Meter,
     inbox: Inbox,
-    buffer: Vec<u8>,
+    buffers: ReadBuffers,
     /// Time at which listeners are served again after an accept has failed.
     accept_again_at: Option<Instant>,
 }
@@ -93,7 +92,7 @@ impl EventLoop {
             rng: Rng::from_seed(os::entropy::seed()?),
             meter: Meter::new(Clock::None),
             inbox: Inbox::default(),
-            buffer: vec![0; BUFFER_LEN],
+            buffers: ReadBuffers::new(),
             accept_again_at: None,
         })
     }
@@ -348,7 +347,7 @@ impl EventLoop {
             let mut cx = Cx { now, rng: &mut self.rng, meter: &mut self.meter };
             let Some(port) = self.ports.get_mut(number).and_then(Option::as_mut) else { continue };
             port.is_active = false;
-            let result = port.run(waited, &self.poll, &mut self.buffer, &mut cx);
+            let result = port.run(waited, &self.poll, &mut self.buffers, &mut cx);
             let has_more = port.has_more();
             if let Some(rate) = &mut self.shared_rate
                 && port.waits_for_share(now)

@@ -28,6 +28,7 @@ mod port;
 pub mod program_error;
 pub mod published_port;
 pub mod qemu_framing;
+mod read_buffers;
 mod resolv_conf;
 pub mod routed;
 pub mod slirp4netns;

@@ -7,6 +7,7 @@ use crate::forward_sockets::{ForwardSockets, GuestAddresses};
 use crate::forwards::{Forward, ForwardError, ForwardId, ForwardTable};
 use crate::guest_device::{GuestDevice, ReadState};
 use crate::poll::{Poll, Source};
+use crate::read_buffers::ReadBuffers;
 use crate::tcp_sockets::TcpSockets;
 use crate::udp_sockets::UdpSockets;
 use gateway::relay::{Key, echo_flows, tcp_flows, udp_flows};
@@ -261,7 +262,7 @@ impl Port {
         &mut self,
         waited: bool,
         poll: &Poll,
-        buffer: &mut [u8],
+        buffers: &mut ReadBuffers,
         cx: &mut Cx<'_>,
     ) -> io::Result<()> {
         if std::mem::take(&mut self.is_readable) {
@@ -278,10 +279,10 @@ impl Port {
         let ready = std::mem::take(&mut self.unfinished);
         let flows = ready.len();
         for flow in ready {
-            self.copy((flow, flows), poll, buffer, cx);
+            self.copy((flow, flows), poll, buffers, cx);
         }
         while let Some(event) = self.guest.event() {
-            self.execute(event, poll, buffer, cx);
+            self.execute(event, poll, buffers, cx);
         }
         let written = self.write(poll, cx);
         self.drain_capture();
@@ -349,9 +350,9 @@ impl Port {
         Some(capture.end(self.guest.stop_capture(), now))
     }
 
-    fn execute(&mut self, event: Event, poll: &Poll, buffer: &mut [u8], cx: &mut Cx<'_>) {
+    fn execute(&mut self, event: Event, poll: &Poll, buffers: &mut ReadBuffers, cx: &mut Cx<'_>) {
         match event {
-            Event::Tcp(event) => self.execute_tcp(event, poll, buffer, cx),
+            Event::Tcp(event) => self.execute_tcp(event, poll, buffers, cx),
             Event::Udp(udp_flows::Event::Bind { flow, is_v4 }) => {
                 let outbound = if is_v4 { &self.outbound4 } else { &self.outbound6 };
                 if self.udp.bind((self.number, flow), is_v4, (outbound, poll)).is_err() {
@@ -382,12 +383,12 @@ impl Port {
         &mut self,
         event: tcp_flows::Event,
         poll: &Poll,
-        buffer: &mut [u8],
+        buffers: &mut ReadBuffers,
         cx: &mut Cx<'_>,
     ) {
         match event {
             tcp_flows::Event::Connect { flow, remote } => self.connect(flow, remote, poll, cx),
-            tcp_flows::Event::Progress { flow } => self.copy((flow, 1), poll, buffer, cx),
+            tcp_flows::Event::Progress { flow } => self.copy((flow, 1), poll, buffers, cx),
             tcp_flows::Event::End { flow, is_reset: false } => self.tcp.remove(flow),
             tcp_flows::Event::End { flow, is_reset: true } => self.tcp.reset(flow),
         }
@@ -403,11 +404,11 @@ impl Port {
         &mut self,
         (flow, flows): (Key, usize),
         poll: &Poll,
-        buffer: &mut [u8],
+        buffers: &mut ReadBuffers,
         cx: &mut Cx<'_>,
     ) {
         let turn = (self.number, flow, flows);
-        if self.tcp.copy(&mut self.guest, turn, (poll, buffer), cx)
+        if self.tcp.copy(&mut self.guest, turn, (poll, buffers), cx)
             && self.tcp.mark_unfinished(flow)
         {
             self.unfinished.push(flow);

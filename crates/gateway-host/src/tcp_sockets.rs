@@ -16,6 +16,7 @@
 //! - `close` sends the FIN if the remote host has finished before.
 
 use crate::poll::{Poll, Slot, Source};
+use crate::read_buffers::{CHUNK_LEN, ReadBuffers};
 use crate::socket_errors::connect_failure;
 use gateway::relay::Key;
 use gateway::{ConnectFailure, Guest};
@@ -24,11 +25,12 @@ use net::{Cx, Instant};
 use os::outbound::Outbound;
 use os::tcp_socket;
 use rustix::event::epoll::EventFlags;
-use rustix::io::{Errno, IoSlice};
+use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{self as sockets, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
 use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::task;
 
 /// Bytes that flows may move in each direction before the devices are served again, and the minimum
@@ -79,6 +81,8 @@ struct Socket {
     has_fin: bool,
     /// Whether the last data of the remote host was read.
     is_read: bool,
+    /// Whether the last read was so long that the next one is worth chunks.
+    is_bulk: bool,
     /// Whether a short read does not mean that no more data waits, because the remote host has
     /// finished, or because a read ends at urgent data.
     reads_to_end: bool,
@@ -167,6 +171,7 @@ impl TcpSockets {
                 has_written: false,
                 has_fin: false,
                 is_read: false,
+                is_bulk: false,
                 reads_to_end: false,
                 is_unfinished: false,
             });
@@ -290,7 +295,7 @@ impl TcpSockets {
         &mut self,
         guest: &mut Guest,
         (number, flow, flows): (usize, Key, usize),
-        (poll, buffer): (&Poll, &mut [u8]),
+        (poll, buffers): (&Poll, &mut ReadBuffers),
         cx: &mut Cx<'_>,
     ) -> bool {
         let share = (TURN_BYTES_MAX / flows.max(1)).clamp(SHARE_MIN, SHARE_MAX);
@@ -302,7 +307,7 @@ impl TcpSockets {
         socket.is_unfinished = false;
         let copied = match socket.copy_to_host(guest, share) {
             Ok(has_more) => {
-                socket.copy_to_guest(guest, share, buffer).map(|other| has_more || other)
+                socket.copy_to_guest(guest, share, buffers).map(|other| has_more || other)
             }
             Err(error) => Err(error),
         };
@@ -395,7 +400,7 @@ impl Socket {
         &mut self,
         guest: &mut Guest,
         share: usize,
-        buffer: &mut [u8],
+        buffers: &mut ReadBuffers,
     ) -> Result<bool, Errno> {
         let mut moved = 0;
         while self.may_read {
@@ -406,13 +411,11 @@ impl Socket {
             if moved >= share {
                 return Ok(true);
             }
-            let wanted = space.min(buffer.len());
-            let Some(part) = buffer.get_mut(..wanted) else { break };
-            match sockets::recv(&self.fd, &mut *part, RecvFlags::DONTWAIT) {
+            match self.read(guest, space, buffers) {
                 Ok((_, 0)) => self.end_reading(guest),
-                Ok((_, read)) => {
-                    guest.to_guest(self.flow, part.get(..read).unwrap_or_default());
+                Ok((wanted, read)) => {
                     moved += read;
+                    self.is_bulk = read >= CHUNK_LEN;
                     self.may_read = read == wanted || self.reads_to_end;
                     if read < wanted && self.has_fin {
                         self.end_reading(guest);
@@ -424,6 +427,58 @@ impl Socket {
             }
         }
         Ok(false)
+    }
+
+    /// Reads at most `space` bytes and queues them for the guest. Returns the number of bytes that a
+    /// complete read has, and of those that were read.
+    fn read(
+        &self,
+        guest: &mut Guest,
+        space: usize,
+        buffers: &mut ReadBuffers,
+    ) -> Result<(usize, usize), Errno> {
+        if self.is_bulk && space >= CHUNK_LEN {
+            let read = self.read_chunks(guest, space, buffers);
+            if let Some(read) = read {
+                return read;
+            }
+        }
+        let buffer = buffers.buffer();
+        let wanted = space.min(buffer.len());
+        let part = buffer.get_mut(..wanted).unwrap_or_default();
+        let (_, read) = sockets::recv(&self.fd, &mut *part, RecvFlags::DONTWAIT)?;
+        guest.to_guest(self.flow, part.get(..read).unwrap_or_default());
+        Ok((wanted, read))
+    }
+
+    /// As [`Self::read`], into chunks. The connection shares those that are filled, and copies the
+    /// data in the last one. Returns `None` if no chunk is free.
+    fn read_chunks(
+        &self,
+        guest: &mut Guest,
+        space: usize,
+        buffers: &mut ReadBuffers,
+    ) -> Option<Result<(usize, usize), Errno>> {
+        let mut chunks = buffers.take()?;
+        let mut wanted = 0;
+        let mut parts = chunks.each_mut().map(|chunk| {
+            let part = Arc::get_mut(chunk).unwrap_or_default();
+            let len = part.len().min(space - wanted);
+            wanted += len;
+            IoSliceMut::new(part.get_mut(..len).unwrap_or_default())
+        });
+        let read = rustix::io::readv(&self.fd, &mut parts);
+        let mut left = read.unwrap_or(0);
+        for chunk in chunks {
+            if left >= CHUNK_LEN {
+                guest.share_with_guest(self.flow, &chunk);
+            } else if left > 0 {
+                guest.to_guest(self.flow, chunk.get(..left).unwrap_or_default());
+            }
+            left = left.saturating_sub(CHUNK_LEN);
+            buffers.put(chunk);
+        }
+        Some(read.map(|read| (wanted, read)))
     }
 
     /// Records that all data of the remote host was read.

@@ -41,7 +41,7 @@ fn download(guest: &Guest, len: usize) {
     let (listener, address) = listen();
     let mut client = guest.connect(address).unwrap();
     let mut server = accept(&listener);
-    let data = test_data(len, 1);
+    let data = test_data(len, len as u64);
     let sent = data.clone();
     let sender = thread::spawn(move || server.write_all(&sent).unwrap());
     let mut received = Vec::new();
@@ -72,6 +72,24 @@ fn a_guest_at_a_line_that_hangs_up_ends_and_the_others_go_on() {
         assert_eq!(lost, number);
         download(&guest, 100_000);
         assert!(running.lost.try_recv().is_err());
+    });
+}
+
+/// The connections of both guests share the chunks into which the data of the host is read.
+#[test]
+fn bulk_data_of_two_guests_is_not_mixed() {
+    in_host_network(|| {
+        let guests = [Guest::new(), Guest::new()];
+        let mut gateway = Gateway::new(None);
+        for (number, guest) in (0..).zip(&guests) {
+            gateway.add(guest, &network(number, PERMITTED));
+        }
+        let _running = gateway.start();
+        thread::scope(|scope| {
+            for (guest, len) in guests.iter().zip([20_000_000, 15_000_001]) {
+                scope.spawn(move || download(guest, len));
+            }
+        });
     });
 }
 

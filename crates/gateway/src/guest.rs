@@ -26,6 +26,7 @@ use net::transport::tcp::OpenError;
 use net::transport::udp::{self, Relayed};
 use net::{Cx, Instant};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 /// Maximum number of opens that wait for the gateway to look at them.
 const DEFERRED_OPENS_MAX: usize = 256;
@@ -536,6 +537,11 @@ impl Guest {
     /// bytes.
     pub fn to_guest(&mut self, flow: Key, data: &[u8]) -> usize {
         self.relay.tcp.to_guest(&mut self.station.layers.tcp, flow, data)
+    }
+
+    /// As [`Self::to_guest`], without a copy of the data.
+    pub fn share_with_guest(&mut self, flow: Key, data: &Arc<[u8]>) -> usize {
+        self.relay.tcp.share_with_guest(&mut self.station.layers.tcp, flow, data)
     }
 
     /// Reports that the remote host of a TCP flow has finished.

@@ -1,9 +1,9 @@
 //! A network interface of the kernel: its addresses, its MTU, and whether it is up.
 //!
 //! Nearly all operations use the ioctls of netdevice(7), so no other program is needed. The ioctls
-//! act in the network namespace of the thread that called [`Interface::named`]. IPv6 operations use
-//! netlink and /proc, and act in the namespace of the calling thread; the two namespaces must be
-//! the same.
+//! act in the network namespace of the thread that called [`Interface::named`]. IPv6 operations and
+//! [`Interface::set_transmit_queue_len`] use netlink and /proc, and act in the namespace of the
+//! calling thread; the two namespaces must be the same.
 
 use crate::netlink::{self, Request as Message};
 use rustix::io::Errno;
@@ -66,6 +66,33 @@ impl Interface {
         let mut request = self.request()?;
         request.set_number(mtu_bytes.into());
         self.call::<SIOCSIFMTU>(&mut request)
+    }
+
+    /// Returns the number of packets that wait for transmission before further ones are dropped.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`InterfaceError::NoSuchInterface`] if the interface has been removed.
+    pub fn transmit_queue_len(&self) -> Result<u32, InterfaceError> {
+        let mut request = self.request()?;
+        self.call::<SIOCGIFTXQLEN>(&mut request)?;
+        Ok(u32::try_from(request.number()).unwrap_or(0))
+    }
+
+    /// Sets the number of packets that wait for transmission. The queue of a TUN or TAP, from which
+    /// the program reads, has this length too.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`Self::set_address`].
+    pub fn set_transmit_queue_len(&self, packets: u16) -> Result<(), InterfaceError> {
+        // The ioctl needs the privilege in the initial user namespace.
+        let mut message = Message::new(RTM_NEWLINK, 0);
+        message.push(&[0; 4]);
+        message.push(&self.index()?.to_ne_bytes());
+        message.push(&[0; 8]);
+        message.attribute(IFLA_TXQLEN, &u32::from(packets).to_ne_bytes());
+        message.send().map_err(|error| self.error_for(error))
     }
 
     /// Sets the interface up.
@@ -450,11 +477,14 @@ const SIOCSIFMTU: Opcode = 0x8922;
 const SIOCSIFHWADDR: Opcode = 0x8924;
 const SIOCGIFHWADDR: Opcode = 0x8927;
 const SIOCGIFINDEX: Opcode = 0x8933;
+const SIOCGIFTXQLEN: Opcode = 0x8942;
 // <linux/if_arp.h>
 const ARPHRD_ETHER: u16 = 1;
 const ARPHRD_LOOPBACK: u16 = 772;
-// <linux/rtnetlink.h>, <linux/if_addr.h>
+// <linux/rtnetlink.h>, <linux/if_link.h>, <linux/if_addr.h>
+const RTM_NEWLINK: u16 = 16;
 const RTM_NEWADDR: u16 = 20;
+const IFLA_TXQLEN: u16 = 13;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const IFA_F_NODAD: u8 = 0x02;
@@ -515,9 +545,11 @@ mod tests {
             assert!(!interface.is_up().unwrap());
             interface.set_address([10, 9, 8, 1].into(), 30).unwrap();
             interface.set_mtu(1234).unwrap();
+            interface.set_transmit_queue_len(77).unwrap();
             interface.bring_up().unwrap();
             assert_eq!(interface.address().unwrap(), Some(network([10, 9, 8, 1], 30)));
             assert_eq!(interface.mtu_bytes().unwrap(), 1234);
+            assert_eq!(interface.transmit_queue_len().unwrap(), 77);
             assert!(interface.is_up().unwrap());
         });
     }

@@ -27,6 +27,14 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::{error, fmt, io};
 
+/// Number of packets from the guest that wait for the program. The kernel drops further packets
+/// without an error to the sender. A process with 1,000 connections that ends sends several segments
+/// for each before the program runs, and a SYN that is dropped after them delays the next connection
+/// by a second.
+const QUEUE_LEN: u16 = 4096;
+/// Lengths that kernels give to a new interface: `TUN_READQ_SIZE`, `DEFAULT_TX_QUEUE_LEN`.
+const DEFAULT_QUEUE_LENS: [u32; 2] = [500, 1000];
+
 /// Configuration of the interface and of the loopback interface in the namespace. Without one, the
 /// interface is only opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -180,8 +188,10 @@ fn enter_and_open(
     })?;
     let configured = || {
         let interface = Interface::named(tun.name())?;
+        lengthen_queue(&interface);
         if let Some(setup) = setup {
             Interface::named("lo")?.bring_up()?;
+            disable_duplicate_detection(tun.name());
             configure(&interface, setup)?;
         }
         interface.hardware_address()
@@ -195,6 +205,23 @@ fn enter_and_open(
         (Step::Configure, number)
     })?;
     Ok(GuestTun { tun, hardware_address })
+}
+
+/// Lengthens the queue of packets from the guest, unless its length was set by the owner of the
+/// interface.
+fn lengthen_queue(interface: &Interface) {
+    if interface.transmit_queue_len().is_ok_and(|len| DEFAULT_QUEUE_LENS.contains(&len)) {
+        // Only the owner of the namespace may do so. With the default, packets are lost earlier.
+        _ = interface.set_transmit_queue_len(QUEUE_LEN);
+    }
+}
+
+/// Makes IPv6 addresses usable as soon as the guest has formed them. The guest is alone on its
+/// segment, so that no address can be a duplicate. While Duplicate Address Detection runs, a guest
+/// that has a route sends from ::1 and never receives an answer.
+fn disable_duplicate_detection(name: &str) {
+    // A kernel without IPv6 does not have the file, and in a container it may be read-only.
+    _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/accept_dad"), "0");
 }
 
 fn configure(interface: &Interface, setup: &TunSetup) -> Result<(), InterfaceError> {

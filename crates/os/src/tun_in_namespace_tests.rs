@@ -81,6 +81,9 @@ fn a_tap_is_opened_and_configured_in_the_namespaces_of_a_process() {
     assert!(link.contains("mtu 65520") && link.contains("52:55:0a:00:02:64"), "{link}");
     assert!(guest.ip(&["-o", "addr", "show", "tap0"]).contains("inet 10.0.2.100/24"));
     assert!(guest.ip(&["-6", "-o", "addr", "show", "tap0"]).contains("inet6 fd00::100/64"));
+    let link_local = guest.ip(&["-6", "-o", "addr", "show", "tap0", "scope", "link"]);
+    assert!(link_local.contains("inet6 fe80::"), "{link_local}");
+    assert!(guest.ip(&["-6", "-o", "addr", "show", "tap0", "tentative"]).is_empty());
     assert!(guest.ip(&["route"]).contains("default via 10.0.2.2 dev tap0"));
     assert!(guest.ip(&["-6", "route"]).contains("default via fe80::2 dev tap0"));
     assert!(guest.ip(&["-o", "link", "show", "lo"]).contains("UP"));
@@ -90,6 +93,39 @@ fn a_tap_is_opened_and_configured_in_the_namespaces_of_a_process() {
     let received = opened.tun.receive(&mut packet).unwrap().unwrap();
     assert_eq!(packet[received.range()][6..12], setup().hardware_address.unwrap());
     assert_eq!(self::own_network(), own_network);
+}
+
+/// A process with 1,000 connections ends, and each sends several segments before the program runs.
+#[test]
+fn thousands_of_segments_of_the_guest_wait_for_the_program() {
+    const SEGMENTS: usize = 3000;
+    let guest = Guest::start(USER_AND_NETWORK, "");
+    let opened = open(&guest.namespaces(), "tap0", TAP, Some(&setup())).unwrap();
+    let target = guest.namespaces();
+    let sender = std::thread::spawn(move || {
+        move_into_link_name_space(target.network(), Some(LinkNameSpaceType::Network)).unwrap();
+        let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+        socket.set_broadcast(true).unwrap();
+        for _ in 0..SEGMENTS {
+            // Unlike an address of the network, the broadcast address needs no ARP.
+            socket.send_to(b"segment", "10.0.2.255:9").unwrap();
+        }
+    });
+    sender.join().unwrap();
+    let mut packet = vec![0; 70_000];
+    let mut segments = 0;
+    while let Some(received) = opened.tun.receive(&mut packet).unwrap() {
+        segments += usize::from(packet[received.range()].ends_with(b"segment"));
+    }
+    assert_eq!(segments, SEGMENTS);
+}
+
+#[test]
+fn the_queue_of_a_persistent_tap_keeps_the_length_that_its_owner_has_set() {
+    let commands = "ip tuntap add name tap0 mode tap && ip link set tap0 txqueuelen 70 up";
+    let guest = Guest::start(USER_AND_NETWORK, commands);
+    open(&guest.namespaces(), "tap0", TAP, None).unwrap();
+    assert!(guest.ip(&["-o", "link", "show", "tap0"]).contains("qlen 70"));
 }
 
 #[test]

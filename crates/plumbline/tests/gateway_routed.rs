@@ -488,7 +488,7 @@ fn a_line_that_hangs_up_ends_and_the_other_lines_go_on() {
         ];
         let mut gateway = Gateway::start(&[&lines[0], &lines[1]]);
         drop(first);
-        let failure = format!("plumb: {} has failed: the line has hung up", lines[0]);
+        let failure = format!("plumb: error: {} has failed: the line has hung up", lines[0]);
         assert_eq!(gateway.log.wait_for("has failed").trim_end(), failure);
         let socket = bind("192.0.2.1");
         second.send(&Datagram::new(SECOND, "192.0.2.1", b"still here"));

@@ -1,7 +1,7 @@
 //! The tables of the benchmark, and the comparison with its goals.
 
 use super::contender::Gateway;
-use super::guest_traffic::{Bulk, CONGESTION, EchoTimes, Operations};
+use super::guest_traffic::{Bulk, EchoTimes, Operations};
 use super::spread::{self, Spread};
 use crate::benchmark_report::{Report, Section, Verdict};
 use crate::conditions::ProgramSet;
@@ -241,14 +241,14 @@ pub(super) fn report(
     sections: Vec<Section>,
     verdicts: Vec<Verdict>,
     notes: Vec<String>,
-    rounds: usize,
+    (rounds, congestion): (usize, &str),
 ) -> Report {
     Report {
         title: format!("bench gateway: gateways of network namespaces, {rounds} rounds"),
         program_set: ProgramSet::Gateway,
         sections,
         verdicts,
-        congestion: format!("{CONGESTION}, set for the sockets of clients and servers"),
+        congestion: format!("{congestion}, the default of all namespaces"),
         notes,
     }
 }

@@ -1,10 +1,12 @@
 //! A guest: a process in a user and network namespace of its own.
 
-use anyhow::{Context, Result};
+use super::congestion_default;
+use anyhow::{Context, Result, anyhow};
 use os::namespace::Network;
 use os::process::Program;
 use std::io::Read;
 use std::process::{Command, Stdio};
+use std::thread;
 
 /// A guest without programs. Dropping it ends its process and, without a gateway, its namespaces.
 #[derive(Debug)]
@@ -25,6 +27,10 @@ impl Guest {
         let stdout = program.child().stdout.as_mut().context("unshare has no output")?;
         stdout.read_exact(&mut [0]).context("unshare cannot make the namespaces of a guest")?;
         let network = Network::of_process(program.id())?;
+        let select = || network.enter().map(|()| congestion_default::select());
+        let selected = thread::scope(|scope| scope.spawn(select).join());
+        let selected = selected.map_err(|_| anyhow!("a thread has panicked"))?;
+        selected.context("cannot enter the guest")?;
         Ok(Self { program, network })
     }
 

@@ -8,7 +8,6 @@ use net::time::Duration;
 use os::clock::process_cpu_time;
 use os::namespace::Network;
 use os::schedule::processor_time;
-use os::socket;
 use records::statistics::percentile;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -87,8 +86,6 @@ pub(super) struct Traffic<'a> {
     pub(super) duration: Duration,
 }
 
-/// Congestion control of the sockets of the bench.
-pub(super) const CONGESTION: &str = "cubic";
 const BLOCK_BYTES: usize = 128 << 10;
 const WARM_UP: Duration = Duration::from_millis(200);
 const ECHOES: usize = 2000;
@@ -317,9 +314,8 @@ pub(super) fn hold_connections(route: &Route<'_>, count: usize) -> Result<HeldCo
 }
 
 fn connect(remote: SocketAddr) -> Result<TcpStream> {
-    let stream = socket::connect_with_congestion_control(remote, CONGESTION)
-        .with_context(|| format!("cannot connect to {remote}"))?;
-    prepare(stream)
+    let stream = TcpStream::connect(remote);
+    prepare(stream.with_context(|| format!("cannot connect to {remote}"))?)
 }
 
 /// Accepts a connection, but does not wait for longer than the time limit.
@@ -332,7 +328,6 @@ fn accept(listener: &TcpListener) -> Result<TcpStream> {
     let (stream, from) = listener.accept().context("no connection arrives")?;
     ensure!(from.ip() == IpAddr::from(Ipv4Addr::LOCALHOST), "a connection from {from}");
     stream.set_nonblocking(false)?;
-    socket::set_congestion_control(&stream, CONGESTION)?;
     prepare(stream)
 }
 

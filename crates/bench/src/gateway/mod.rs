@@ -10,6 +10,7 @@
 //! All gateways are measured alternately in every round: first with all programs on one processor,
 //! then on all processors with default settings.
 
+mod congestion_default;
 mod contender;
 mod gateway_report;
 mod guest;
@@ -70,6 +71,7 @@ pub(super) fn run(arguments: &[&str]) -> Result<()> {
     os::process::allow_descriptors(3 * IDLE_FLOWS as u64)
         .context("cannot raise the limit on open files")?;
     set_up_host()?;
+    let congestion = congestion_default::current()?;
     let mut notes = Vec::new();
     let kinds = GatewayKind::available(&options.only, &mut notes);
     let mut sections = Vec::new();
@@ -91,7 +93,7 @@ pub(super) fn run(arguments: &[&str]) -> Result<()> {
         sections.extend(gateway_report::sections(&place, &measured));
         verdicts.extend(gateway_report::verdicts(&place, &measured));
     }
-    gateway_report::report(sections, verdicts, notes, options.rounds)
+    gateway_report::report(sections, verdicts, notes, (options.rounds, &congestion))
         .print(&conditions, options.as_json)
 }
 
@@ -142,6 +144,7 @@ fn parse(arguments: &[&str]) -> Result<Options> {
 
 /// Creates the interface of the host with its default route. Nothing is behind it.
 fn set_up_host() -> Result<()> {
+    congestion_default::select();
     let interface = veth::make_pair("host0", "host1", None)?;
     Interface::named("host1")?.bring_up()?;
     interface.set_address(HOST, 24)?;

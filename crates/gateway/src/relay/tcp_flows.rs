@@ -24,11 +24,12 @@ use crate::slab::Slab;
 use net::Cx;
 use net::time::Duration;
 use net::transport::tcp::{
-    self, Acknowledgment, CloseReason, ConnectionId, DeferredOpen, KeepAlive, OpenError, Profile,
-    ReceiveWindow, SendLimit, Tcp,
+    self, Acknowledgment, CloseReason, ConnectionId, DeferredOpen, KeepAlive, NoConnection,
+    OpenError, Profile, ReceiveWindow, SendLimit, Tcp,
 };
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// Initial size of the buffer of a flow in each direction, in bytes. Memory is used only for data
 /// that waits.
@@ -497,9 +498,22 @@ impl Flows {
 
     /// Queues data of the remote host for the guest, and returns the number of accepted bytes.
     pub fn to_guest(&mut self, tcp: &mut Tcp, key: Key, data: &[u8]) -> usize {
+        self.send_to_guest(key, |id| tcp.send(id, data))
+    }
+
+    /// As [`Self::to_guest`], without a copy of the data.
+    pub fn share_with_guest(&mut self, tcp: &mut Tcp, key: Key, data: &Arc<[u8]>) -> usize {
+        self.send_to_guest(key, |id| tcp.send_shared(id, data, 0))
+    }
+
+    fn send_to_guest(
+        &mut self,
+        key: Key,
+        send: impl FnOnce(ConnectionId) -> Result<usize, NoConnection>,
+    ) -> usize {
         let Some(flow) = self.flows.get_mut(key) else { return 0 };
         let Some(id) = flow.connection else { return 0 };
-        let count = tcp.send(id, data).unwrap_or(0);
+        let count = send(id).unwrap_or(0);
         flow.bytes_to_guest += count as u64;
         self.counters.bytes_to_guest += count as u64;
         count

@@ -37,8 +37,9 @@ impl Fixture {
 
     /// Lets the time pass after which the output of a program that has ended has passed.
     fn passes_silence(&mut self) {
-        self.context.now = self.login.transfers.deadline().unwrap();
-        self.login.run(&mut self.context.cx());
+        let mut cx = self.context.cx();
+        cx.now = self.login.transfers.deadline().unwrap();
+        self.login.run(&mut cx);
     }
 
     fn types(&mut self, keys: &[u8]) {
