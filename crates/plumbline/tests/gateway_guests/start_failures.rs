@@ -1,17 +1,23 @@
-//! Each reason why a gateway cannot start is one sentence, with the exit code 4.
+//! Each reason why a gateway cannot start is one sentence, with the exit code 4, or 2 if the
+//! arguments contradict each other.
 
 use super::gateway_harness::{Gateway, Guest, HOST, TestFile, command, in_host_network, listen};
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 
+const WRONG_ARGUMENTS: i32 = 2;
 const THIS_MACHINE: i32 = 4;
 
-/// Runs a gateway that cannot start, and returns its message.
-fn failure(mut command: Command) -> String {
+/// Runs a gateway that this machine cannot start, and returns its message.
+fn failure(command: Command) -> String {
+    failure_with_code(command, THIS_MACHINE)
+}
+
+fn failure_with_code(mut command: Command, code: i32) -> String {
     let Output { stderr, status, stdout } = command.output().unwrap();
     let message = String::from_utf8(stderr).unwrap();
-    assert_eq!(status.code(), Some(THIS_MACHINE), "{message}");
+    assert_eq!(status.code(), Some(code), "{message}");
     assert!(message.starts_with("plumb: ") && message.ends_with('\n'), "{message}");
     assert_eq!(message.lines().count(), 1, "{message}");
     assert!(stdout.is_empty());
@@ -96,7 +102,7 @@ fn two_guests_with_one_address_are_refused() {
         let [one, other] = [TestFile::unused("one"), TestFile::unused("other")];
         let guest = format!("qemu:{}?address=10.7.0.9", one.path());
         let same = format!("qemu:{}?address=10.7.0.9", other.path());
-        let message = failure(command(&guest, &[&same]));
+        let message = failure_with_code(command(&guest, &[&same]), WRONG_ARGUMENTS);
         assert!(message.contains("two guests have the address 10.7.0.9"), "{message}");
         assert!(!one.0.exists() && !other.0.exists());
     });
