@@ -2,6 +2,7 @@
 //! uploads through the server of busybox, which drops a NUL at the end of a read.
 
 use super::*;
+use net::time::Duration;
 
 /// Transfers files with the sequences that Telnet converts without BINARY, in both directions.
 pub(super) fn transfer_by_blocks(directories: &Directories, user: &mut TerminalUser) {
@@ -75,6 +76,9 @@ fn files_are_transferred_by_ymodem_and_xmodem_through_the_server_of_inetutils() 
 /// Length of the uploaded files: a multiple of the block length, so that XMODEM adds no padding.
 const UPLOAD_LEN: usize = 64 * 1024;
 
+/// Maximum time of an upload, of 512 short blocks on a busy machine.
+const UPLOAD_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// Uploads files by XMODEM with long blocks, YMODEM and ZMODEM to the server of busybox.
 fn upload_to_busybox(content: Vec<u8>) {
     in_new_network(move || {
@@ -94,7 +98,7 @@ fn upload_to_busybox(content: Vec<u8>) {
             user.type_keys(&format!("{program}; echo end-''of-{name}\r"));
             user.wait_for_text(prompt);
             user.type_keys(&format!("{send} {local}/{name}\r"));
-            user.wait_for_text(&format!("Sent {name}: 65,536 bytes"));
+            user.wait_for_text_within(&format!("Sent {name}: 65,536 bytes"), UPLOAD_TIMEOUT);
             user.wait_for_text(&format!("end-of-{name}"));
             directories.assert_same(&[name]);
         }

@@ -1,8 +1,8 @@
 //! Data that arrives after a cancellation, until the session continues.
 //!
-//! If plumb has cancelled, data in flight precedes the confirmation of the remote program. If the
-//! remote program has cancelled, the rest of its output buffer may follow: lrzsz writes its cancel
-//! sequence before this rest. Text after this data belongs to the session.
+//! If plumb has cancelled, data in flight precedes the confirmation of the remote program. The rest of
+//! the output buffer of a sender may follow its cancel sequence: lrzsz writes the sequence before this
+//! rest. Text after this data belongs to the session.
 
 use net::time::{Duration, Instant};
 
@@ -111,9 +111,11 @@ impl Discarding {
         false
     }
 
-    /// Returns whether the confirmation was the end of the data.
+    /// Returns whether the confirmation was the end of the data: a receiver of blocks has no data in
+    /// its output buffer.
     fn ends_at_any_byte(&self) -> bool {
-        self.is_confirmed && self.canceller != CancelledBy::Remote && !self.has_rest
+        let is_block_receiver = self.canceller == CancelledBy::Local { is_block_receiver: true };
+        self.is_confirmed && is_block_receiver && !self.has_rest
     }
 
     /// Processes a byte that is not part of a cancel sequence; returns whether it ends text of the
@@ -199,9 +201,18 @@ mod tests {
     #[test]
     fn data_in_flight_is_discarded_up_to_the_confirmation() {
         let input = [b"\xff\x00data in flight", SEQUENCE, b"$ "].concat();
-        let (is_over, rest, discarding) = receive(DOWNLOAD, &input);
+        let (is_over, rest, discarding) = receive(UPLOAD, &input);
         assert!(is_over);
         assert_eq!((rest, discarding.into_text()), (b"$ ".to_vec(), vec![]));
+    }
+
+    #[test]
+    fn the_rest_of_the_buffer_of_a_sender_is_discarded_after_its_confirmation() {
+        let menu = b"\r\n[1] down [2] up\r\n";
+        let input = [b"\xff\x00data", SEQUENCE, b"h\xe7\x06k\x18\xd1", menu].concat();
+        let (is_over, rest, discarding) = receive(DOWNLOAD, &input);
+        assert!(is_over);
+        assert_eq!([discarding.into_text(), rest].concat(), menu);
     }
 
     #[test]

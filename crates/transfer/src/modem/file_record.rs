@@ -85,7 +85,9 @@ impl ModemRecorder {
             let request = &mut transfer.request;
             request.representation = Some(Type::Image);
             request.byte_size = Some(8);
-            request.path_requested = Some(Text::from(file.name.as_slice()));
+            // XMODEM transfers no name.
+            let has_name = !file.name.is_empty();
+            request.path_requested = has_name.then(|| Text::from(file.name.as_slice()));
             request.path_real = Some(Text::from(file.path.as_slice()));
             request.restart_offset_bytes = (file.start > 0).then_some(file.start);
             request.announced_bytes = file.size;
