@@ -1,6 +1,6 @@
 //! One transfer, in either direction.
 
-use super::discarding::{BACKSPACE, CAN, CancelledBy, DiscardStep, Discarding};
+use super::discarding::{BACKSPACE, CAN, CancelledBy, DiscardStep, Discarding, NAK};
 use super::download::Download;
 use super::download_policy::DownloadPolicy;
 use super::file_name::safe_name;
@@ -285,7 +285,8 @@ impl ModemTransfer {
             TextStep::End => {}
         }
         download.on_remote_end(&mut self.report, cx);
-        download.erase_unexpected_reply(&mut self.output);
+        // The shell has read the last reply, or the end of a header: NAK erases its command line.
+        self.output.push(NAK);
         self.rest = self.session_text.take();
         true
     }
