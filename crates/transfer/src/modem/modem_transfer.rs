@@ -150,17 +150,19 @@ impl ModemTransfer {
             }
         };
         if let Some(canceller) = self.report.cancelled_by.filter(|_| is_over) {
-            if let (Direction::Download(download), CancelledBy::Remote) =
-                (&self.direction, canceller)
-            {
-                download.erase_unexpected_reply(&mut self.output);
-            }
             self.discarding = Some(Discarding::new(canceller, cx.now));
         }
     }
 
     fn end_discarding(&mut self) {
-        self.report.cancelled_by = None;
+        let canceller = self.report.cancelled_by.take();
+        if let (Direction::Download(download), Some(CancelledBy::Remote)) =
+            (&self.direction, canceller)
+        {
+            // Not earlier: lrzsz leaves the raw mode of its terminal only after its cancel sequence.
+            // In raw mode, NAK erases nothing, and is a character of the next command.
+            download.erase_unexpected_reply(&mut self.output);
+        }
         self.rest = self.discarding.take().map(Discarding::into_text).unwrap_or_default();
     }
 
@@ -285,8 +287,10 @@ impl ModemTransfer {
             TextStep::End => {}
         }
         download.on_remote_end(&mut self.report, cx);
-        // The shell has read the last reply, or the end of a header: NAK erases its command line.
-        self.output.push(NAK);
+        if self.session_text.may_follow_reply() {
+            // The shell has read the last reply, or the end of a header: NAK erases its command line.
+            self.output.push(NAK);
+        }
         self.rest = self.session_text.take();
         true
     }

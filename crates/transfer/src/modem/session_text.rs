@@ -11,7 +11,9 @@ use net::time::{Duration, Instant};
 
 /// Texts that show that the remote program has ended: the message of lrzsz, and the beginning of a
 /// header in hexadecimal digits in the form in which a terminal echoes control characters.
-const END_TEXTS: [&[u8]; 2] = [b": caught signal ", b"**^XB0"];
+const END_TEXTS: [&[u8]; 2] = [SIGNAL_MESSAGE, b"**^XB0"];
+/// Part of the message of lrzsz that a signal has ended it.
+const SIGNAL_MESSAGE: &[u8] = b": caught signal ";
 /// Silence after such a text, or after an answer of text to a request. Our choice: a file that
 /// contains the text is followed by more data.
 const END_SILENCE: Duration = Duration::from_millis(500);
@@ -96,9 +98,19 @@ impl SessionText {
 
     /// Returns whether the text shows that the remote program has ended.
     fn has_end_text(&self) -> bool {
-        let contains = |wanted: &[u8]| self.text.windows(wanted.len()).any(|part| part == wanted);
-        let is_echo = self.request_digits.len() == HEADER_DIGITS && contains(&self.request_digits);
-        is_echo || END_TEXTS.into_iter().any(contains)
+        let is_echo =
+            self.request_digits.len() == HEADER_DIGITS && self.contains(&self.request_digits);
+        is_echo || END_TEXTS.into_iter().any(|text| self.contains(text))
+    }
+
+    fn contains(&self, wanted: &[u8]) -> bool {
+        self.text.windows(wanted.len()).any(|part| part == wanted)
+    }
+
+    /// Returns whether the shell has read a reply that the remote program has not read. A program of
+    /// lrzsz that a signal ends discards the requests of a ZMODEM receiver.
+    pub(super) fn may_follow_reply(&self) -> bool {
+        self.has_blocks || !self.contains(SIGNAL_MESSAGE)
     }
 
     /// Records `output` with the repeated request, whose echo shows that the remote program has ended.
