@@ -72,6 +72,17 @@ impl ModemTransfer {
         Self::new(Direction::Download(Box::new(download)), report, false, cx)
     }
 
+    /// Cancels a receiver on the remote host that waits for files. [`Self::take_failure`] returns
+    /// `failure` after the end.
+    #[must_use]
+    pub fn refuse(protocol: ModemProtocol, failure: Option<String>, cx: &mut Cx<'_>) -> Self {
+        let mut report = Report::new(protocol, true);
+        let upload = Upload::cancelled(protocol, &mut report, cx);
+        report.failure = failure;
+        let has_blocks = upload.has_block_receiver();
+        Self::new(Direction::Upload(Box::new(upload)), report, has_blocks, cx)
+    }
+
     fn new(direction: Direction, report: Report, has_blocks: bool, cx: &mut Cx<'_>) -> Self {
         let mut transfer = Self {
             direction,
@@ -202,6 +213,12 @@ impl ModemTransfer {
             }
         }
         self.serve(cx);
+    }
+
+    /// Returns whether the transfer was cancelled, and the end of its data is awaited.
+    #[must_use]
+    pub const fn is_cancelling(&self) -> bool {
+        self.discarding.is_some()
     }
 
     /// Selects whether Telnet without BINARY carries the output of an upload.
