@@ -2,7 +2,6 @@
 //! uploads through the server of busybox, which drops a NUL at the end of a read.
 
 use super::*;
-use net::time::Duration;
 
 /// Transfers files with the sequences that Telnet converts without BINARY, in both directions.
 pub(super) fn transfer_by_blocks(directories: &Directories, user: &mut TerminalUser) {
@@ -29,12 +28,12 @@ pub(super) fn transfer_by_blocks(directories: &Directories, user: &mut TerminalU
     user.type_keys("rx c; echo end-''of-3\r");
     user.wait_for_text("rx: ready to receive c");
     user.type_keys(&format!("\x1dsend --protocol xmodem-1k {local}/a\r"));
-    user.wait_for_text("end-of-3");
+    user.wait_for_text_within("end-of-3", UPLOAD_TIMEOUT);
     fs::rename(directories.local.join("a"), directories.local.join("d")).unwrap();
     user.type_keys("rb; echo end-''of-4\r");
     user.wait_for_text("rb waiting to receive");
     user.type_keys(&format!("\x1dsend --protocol ymodem {local}/d\r"));
-    user.wait_for_text("Sent d: 20,480 bytes");
+    user.wait_for_text_within("Sent d: 20,480 bytes", UPLOAD_TIMEOUT);
     user.wait_for_text("end-of-4");
     assert_shell_works(user);
     for path in [
@@ -75,9 +74,6 @@ fn files_are_transferred_by_ymodem_and_xmodem_through_the_server_of_inetutils() 
 
 /// Length of the uploaded files: a multiple of the block length, so that XMODEM adds no padding.
 const UPLOAD_LEN: usize = 64 * 1024;
-
-/// Maximum time of an upload, of 512 short blocks on a busy machine.
-const UPLOAD_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Uploads files by XMODEM with long blocks, YMODEM and ZMODEM to the server of busybox.
 fn upload_to_busybox(content: Vec<u8>) {
