@@ -105,6 +105,10 @@ fn assert_shell_works(user: &mut TerminalUser) {
     user.wait_for_text("answer-42");
 }
 
+/// Maximum time of an upload. lrzsz discards its input after each answer, and on a busy machine the
+/// next block with it; it requests a lost block after 6 s.
+const UPLOAD_TIMEOUT: net::time::Duration = net::time::Duration::from_secs(60);
+
 /// Ends the session.
 fn close(user: &mut TerminalUser) {
     user.type_keys("\x1dclose\r");
@@ -216,7 +220,7 @@ fn files_are_transferred_by_ymodem_over_a_serial_line() {
     // rb of lrzsz 0.12.21 crashes at the third header of a batch, so the batch has one file.
     fs::write(directories.local.join("medium"), &content()[..50_000]).unwrap();
     user.type_keys(&format!("\x1dsend --protocol ymodem {local}/medium\r"));
-    user.wait_for_text("Sent medium: 50,000 bytes");
+    user.wait_for_text_within("Sent medium: 50,000 bytes", UPLOAD_TIMEOUT);
     user.wait_for_text("end-of-4");
     assert_shell_works(&mut user);
     directories.assert_same(&["medium"]);
@@ -244,7 +248,7 @@ fn a_file_is_transferred_by_xmodem_over_a_serial_line() {
         user.wait_for_text(&format!("rx: ready to receive {name}"));
         let local = directories.local.display();
         user.type_keys(&format!("\x1dsend --protocol {protocol} {local}/b\r"));
-        user.wait_for_text(&format!("end-of-{name}"));
+        user.wait_for_text_within(&format!("end-of-{name}"), UPLOAD_TIMEOUT);
         assert_shell_works(&mut user);
         let received = fs::read(directories.remote.join(name)).unwrap();
         assert!(received.starts_with(content) && received.len() < content.len() + 1024);
@@ -467,7 +471,7 @@ fn the_files_are_in_the_statistics_and_in_the_log() {
     user.wait_for_text("rx: ready to receive copy");
     let local = directories.local.display();
     user.type_keys(&format!("\x1dsend --protocol xmodem {local}/byte\r"));
-    user.wait_for_text("end-of-21");
+    user.wait_for_text_within("end-of-21", UPLOAD_TIMEOUT);
     close(&mut user);
     let mut stats = Command::new(env!("CARGO_BIN_EXE_plumb"));
     let output = stats.args(["stats", "list", "--csv"]).env("XDG_STATE_HOME", &state).output();

@@ -113,15 +113,43 @@ impl Login {
     }
 
     /// Starts a transfer for a script. If it cannot start, a receiver on the remote host that waits
-    /// for it is ended.
+    /// for it is ended before the script continues.
     fn start_for_script(&mut self, command: ModemCommand, cx: &mut Cx<'_>) {
         let is_upload = matches!(command, ModemCommand::Send(..));
+        let protocol = command.protocol();
         if let Err(failure) = self.start_transfer(command, cx) {
             let has_request = self.transfers.last_byte.is_some_and(|byte| REQUESTS.contains(&byte));
-            self.transfers.is_awaited |= is_upload && has_request;
-            self.refuse_files(cx);
-            self.input.end_script_transfer(Some(failure));
+            if self.transfers.is_awaited || (is_upload && has_request) {
+                let failure = Some(failure);
+                self.begin_refusal(ModemTransfer::refuse(protocol, failure, cx), cx);
+            } else {
+                self.input.end_script_transfer(Some(failure));
+            }
         }
+    }
+
+    /// Starts a transfer that only ends the receiver on the remote host.
+    fn begin_refusal(&mut self, transfer: ModemTransfer, cx: &mut Cx<'_>) {
+        self.transfers.is_awaited = false;
+        self.transfers.last_byte = None;
+        self.transfers.unclaimed = None;
+        self.input.notify_script_of_transfer();
+        self.transfers.forget_request();
+        self.transfers.transfer = Some(transfer);
+        self.run_transfer(cx);
+    }
+
+    /// Ends the session. A transfer that runs and a receiver that waits for files are cancelled
+    /// before: on a serial line, the remote program would not notice the end of the session.
+    pub(super) fn close_session(&mut self, cx: &mut Cx<'_>) {
+        if self.transfers.is_awaited && self.stage == Stage::Open {
+            let transfer = ModemTransfer::refuse(ModemProtocol::Zmodem, None, cx);
+            self.begin_refusal(transfer, cx);
+        } else if self.transfers.transfer.as_ref().is_some_and(|running| !running.is_cancelling()) {
+            self.cancel_transfer(cx);
+        }
+        let is_active = self.transfers.is_active();
+        self.stage = if is_active { Stage::Cancelling } else { Stage::LocalClosed };
     }
 
     /// Starts a transfer that the user has requested.
@@ -232,6 +260,9 @@ impl Login {
                 self.protocol.ask_binary(false, cx);
             }
             self.show_remote(&rest, cx);
+            if self.stage == Stage::Cancelling {
+                self.stage = Stage::LocalClosed;
+            }
         }
     }
 

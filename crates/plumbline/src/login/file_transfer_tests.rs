@@ -1,5 +1,6 @@
 //! Tests of the start and the end of a file transfer in a login.
 
+use super::super::script::{Runner, Script};
 use super::super::session_settings::{LoginProtocol, LoginSettings};
 use super::super::terminal_input::LocalTerminal;
 use super::*;
@@ -170,4 +171,40 @@ fn the_end_of_the_connection_ends_the_transfer() {
     fixture.receives(SENDER_REQUEST);
     fixture.login.peer_closed(&mut fixture.context.cx());
     assert_eq!(fixture.login.deadline(), None);
+}
+
+#[test]
+fn a_script_without_its_file_ends_after_the_receiver_of_the_remote_host() {
+    let mut fixture = Fixture::new(LoginProtocol::Serial, true);
+    let script = Script::compile("send file \"/nonexistent\" by xmodem", [].into()).unwrap();
+    fixture.login.input.set_script(Some(Runner::new(script, "script".to_owned())));
+    fixture.receives(b"rx: ready to receive a\r\nC");
+    assert_eq!(fixture.sent(), REFUSAL);
+    assert!(fixture.login.stage == Stage::Open, "the script waits");
+    // The receiver has discarded its input.
+    fixture.passes_silence();
+    assert_eq!(fixture.sent(), REFUSAL);
+    fixture.receives(&[REFUSAL, b"\r\nrx: a removed.\r\n"].concat());
+    assert!(fixture.login.stage == Stage::LocalClosed);
+    let (code, why) = fixture.login.input.take_script_end().unwrap();
+    assert_eq!(code, 5);
+    assert!(why.unwrap().starts_with("script: Cannot read /nonexistent: "));
+}
+
+#[test]
+fn the_end_of_a_session_waits_for_the_remote_programs_that_it_cancels() {
+    for request in [SENDER_REQUEST, RECEIVER_REQUEST] {
+        let mut fixture = Fixture::new(LoginProtocol::Serial, true);
+        fixture.receives(request);
+        fixture.sent();
+        fixture.login.close_session(&mut fixture.context.cx());
+        assert_eq!(fixture.sent(), REFUSAL);
+        assert!(fixture.login.stage == Stage::Cancelling && !fixture.login.is_closing());
+        fixture.receives(REFUSAL);
+        fixture.passes_silence();
+        assert!(fixture.login.stage == Stage::LocalClosed);
+    }
+    let mut fixture = Fixture::new(LoginProtocol::Serial, true);
+    fixture.login.close_session(&mut fixture.context.cx());
+    assert!(fixture.login.stage == Stage::LocalClosed);
 }

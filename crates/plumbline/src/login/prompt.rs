@@ -77,7 +77,7 @@ impl Login {
                 let line = self.input.take_prompt_line();
                 self.execute(&line, cx);
             }
-            KeyEffect::Control(END_OF_FILE) if is_empty => self.stage = Stage::LocalClosed,
+            KeyEffect::Control(END_OF_FILE) if is_empty => self.close_session(cx),
             KeyEffect::Control(SUSPEND) => self.suspend(cx),
             KeyEffect::Control(control)
                 if control == CANCEL || Some(control) == self.settings.escape.0 =>
@@ -115,7 +115,7 @@ impl Login {
             Ok(Command::Help(word)) => return self.show_help(&word),
             Err(error) => return self.show_message(&error.to_string()),
             Ok(Command::Suspend) => return self.suspend(cx),
-            Ok(Command::Close) => self.stage = Stage::LocalClosed,
+            Ok(Command::Close) => self.close_session(cx),
             Ok(Command::Reconnect) => self.stage = Stage::Reconnect,
             Ok(Command::Return) => self.refuse_files(cx),
             Ok(Command::Transfer(command)) => {
@@ -144,7 +144,7 @@ impl Login {
         match key {
             b'a' => _ = self.send_command(telnet(TelnetCommand::AreYouThere), cx),
             b'b' => _ = self.send_command(telnet(TelnetCommand::Break), cx),
-            b'c' | b'q' => self.stage = Stage::LocalClosed,
+            b'c' | b'q' => self.close_session(cx),
             b'e' => self.set(Setting::Mode(Mode::Character), cx),
             b'E' => self.set(Setting::Mode(Mode::Line), cx),
             b'l' => self.settings.echo = Echo::Local,

@@ -55,6 +55,8 @@ pub(super) enum Stage {
     Open,
     /// Only queued data is still sent.
     Closing,
+    /// The user has ended the session, and the cancellation of a file transfer is in progress.
+    Cancelling,
     /// The user has ended the session.
     LocalClosed,
     /// The user has requested a new connection.
@@ -360,7 +362,8 @@ impl Stream for Login {
     }
 
     fn is_closing(&self) -> bool {
-        !matches!(self.stage, Stage::Opening | Stage::Open) && self.protocol.unsent_bytes() == 0
+        !matches!(self.stage, Stage::Opening | Stage::Open | Stage::Cancelling)
+            && self.protocol.unsent_bytes() == 0
     }
 
     fn wants_to_run(&self) -> bool {
@@ -415,7 +418,7 @@ impl StreamSession for Login {
             }
             Stage::Open => true,
             // The user may still want to leave a remote host that does not close.
-            Stage::Closing => self.settings.is_interactive,
+            Stage::Closing | Stage::Cancelling => self.settings.is_interactive,
             Stage::LocalClosed | Stage::Reconnect | Stage::DisplayClosed => false,
         }
     }

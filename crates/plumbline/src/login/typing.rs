@@ -15,7 +15,9 @@ impl Login {
         if self.transfers.is_active() {
             return self.process_transfer_keys(keys, cx);
         }
-        while !rest.is_empty() && !matches!(self.stage, Stage::LocalClosed | Stage::Reconnect) {
+        let has_ended =
+            |stage| matches!(stage, Stage::LocalClosed | Stage::Reconnect | Stage::Cancelling);
+        while !rest.is_empty() && !has_ended(self.stage) {
             if !self.input.is_in_session() {
                 let (key, others) = rest.split_at_checked(1).unwrap_or_default();
                 rest = others;
@@ -232,7 +234,7 @@ impl Login {
             ScriptAction::Exit(code, why) => {
                 self.input.end_script((code, why));
                 if self.stage == Stage::Open {
-                    self.stage = Stage::LocalClosed;
+                    self.close_session(cx);
                 }
             }
         }

@@ -29,12 +29,12 @@ pub(super) fn transfer_by_blocks(directories: &Directories, user: &mut TerminalU
     user.type_keys("rx c; echo end-''of-3\r");
     user.wait_for_text("rx: ready to receive c");
     user.type_keys(&format!("\x1dsend --protocol xmodem-1k {local}/a\r"));
-    user.wait_for_text("end-of-3");
+    user.wait_for_text_within("end-of-3", UPLOAD_TIMEOUT);
     fs::rename(directories.local.join("a"), directories.local.join("d")).unwrap();
     user.type_keys("rb; echo end-''of-4\r");
     user.wait_for_text("rb waiting to receive");
     user.type_keys(&format!("\x1dsend --protocol ymodem {local}/d\r"));
-    user.wait_for_text("Sent d: 20,480 bytes");
+    user.wait_for_text_within("Sent d: 20,480 bytes", UPLOAD_TIMEOUT);
     user.wait_for_text("end-of-4");
     assert_shell_works(user);
     for path in [

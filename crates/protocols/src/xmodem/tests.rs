@@ -261,20 +261,20 @@ fn a_silent_sender_ends_the_transfer_after_a_minute() {
 }
 
 #[test]
-fn the_pause_before_a_block_doubles_with_each_repetition_up_to_its_limit() {
+fn the_pause_before_a_block_grows_with_each_repetition_up_to_its_limit() {
     let mut sender = Sender::new(true, Instant::ZERO);
     let mut cx = OwnedCx::default();
     sender.receive(&mut b"C".as_slice(), &mut cx.cx());
     sender.event();
     sender.put_data(b"data");
     let mut pauses = Vec::new();
-    for _ in 0..7 {
+    for _ in 0..5 {
         pauses.push((sender.deadline().unwrap() - cx.now).as_millis());
         cx.now = sender.deadline().unwrap();
         assert!(sender.transmit(&mut Vec::new(), &mut cx.cx()).is_some());
         sender.receive(&mut [0x15].as_slice(), &mut cx.cx());
     }
-    assert_eq!(pauses, [2, 4, 8, 16, 32, 32, 32]);
+    assert_eq!(pauses, [2, 8, 32, 32, 32]);
 }
 
 #[test]

@@ -18,6 +18,11 @@ const DISCARD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for the confirmation after a request of a receiver of blocks. Our choice: in a shell, the
 /// repeated sequence would be typed text.
 const CONFIRMATION_TIMEOUT: Duration = Duration::from_millis(300);
+/// Silence after which the cancel sequence is repeated to a receiver of blocks. lrzsz discards its
+/// input just after it has written a request or an acknowledgment, and with it a cancel sequence that
+/// arrives in this moment; it then waits for up to 13 s. Our choice: longer than the round-trip time
+/// of most paths, after which the repeated sequence would be typed text for a shell.
+const REPETITION_SILENCE: Duration = Duration::from_secs(1);
 /// Maximum number of repetitions of the cancel sequence.
 const REPETITIONS_MAX: u8 = 3;
 /// Maximum number of bytes of text after the discarded data. Our choice: a few lines.
@@ -75,7 +80,8 @@ pub(super) struct Discarding {
 }
 
 impl Discarding {
-    pub(super) const fn new(canceller: CancelledBy, now: Instant) -> Self {
+    pub(super) fn new(canceller: CancelledBy, now: Instant) -> Self {
+        let is_block_receiver = canceller == CancelledBy::Local { is_block_receiver: true };
         Self {
             canceller,
             began: now,
@@ -84,7 +90,7 @@ impl Discarding {
             is_confirmed: matches!(canceller, CancelledBy::Remote),
             has_rest: false,
             text: Vec::new(),
-            repeats_at: None,
+            repeats_at: is_block_receiver.then(|| now + REPETITION_SILENCE),
             repetitions: 0,
         }
     }
@@ -237,6 +243,21 @@ mod tests {
         assert_eq!(deadline, Instant::ZERO + CONFIRMED_SILENCE);
         assert_eq!(discarding.timeout(deadline), DiscardStep::End);
         assert_eq!(discarding.into_text(), b"$ ");
+    }
+
+    #[test]
+    fn a_receiver_of_blocks_that_is_silent_is_cancelled_again_once() {
+        let mut discarding = Discarding::new(UPLOAD, Instant::ZERO);
+        let at = discarding.deadline();
+        assert_eq!(at, Instant::ZERO + REPETITION_SILENCE);
+        assert_eq!(discarding.timeout(at), DiscardStep::Repeat);
+        assert_eq!(discarding.deadline(), at + BLOCK_SILENCE);
+        assert_eq!(discarding.timeout(at + BLOCK_SILENCE), DiscardStep::End);
+        for answer in [b"$ ", SEQUENCE] {
+            let (.., mut discarding) = receive(UPLOAD, answer);
+            let at = discarding.deadline();
+            assert_eq!(discarding.timeout(at), DiscardStep::End, "the receiver has ended");
+        }
     }
 
     #[test]

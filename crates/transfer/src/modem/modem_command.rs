@@ -50,7 +50,7 @@ pub enum ModemCommand {
 
 impl ModemCommand {
     /// Returns the protocol.
-    pub(super) const fn protocol(&self) -> ModemProtocol {
+    pub const fn protocol(&self) -> ModemProtocol {
         match self {
             Self::Send(protocol, _) | Self::Receive(protocol, _) => *protocol,
         }

@@ -72,6 +72,17 @@ impl ModemTransfer {
         Self::new(Direction::Download(Box::new(download)), report, false, cx)
     }
 
+    /// Cancels a receiver on the remote host that waits for files. [`Self::take_failure`] returns
+    /// `failure` after the end.
+    #[must_use]
+    pub fn refuse(protocol: ModemProtocol, failure: Option<String>, cx: &mut Cx<'_>) -> Self {
+        let mut report = Report::new(protocol, true);
+        let upload = Upload::cancelled(protocol, &mut report, cx);
+        report.failure = failure;
+        let has_blocks = upload.has_block_receiver();
+        Self::new(Direction::Upload(Box::new(upload)), report, has_blocks, cx)
+    }
+
     fn new(direction: Direction, report: Report, has_blocks: bool, cx: &mut Cx<'_>) -> Self {
         let mut transfer = Self {
             direction,
@@ -150,17 +161,19 @@ impl ModemTransfer {
             }
         };
         if let Some(canceller) = self.report.cancelled_by.filter(|_| is_over) {
-            if let (Direction::Download(download), CancelledBy::Remote) =
-                (&self.direction, canceller)
-            {
-                download.erase_unexpected_reply(&mut self.output);
-            }
             self.discarding = Some(Discarding::new(canceller, cx.now));
         }
     }
 
     fn end_discarding(&mut self) {
-        self.report.cancelled_by = None;
+        let canceller = self.report.cancelled_by.take();
+        if let (Direction::Download(download), Some(CancelledBy::Remote)) =
+            (&self.direction, canceller)
+        {
+            // Not earlier: lrzsz leaves the raw mode of its terminal only after its cancel sequence.
+            // In raw mode, NAK erases nothing, and is a character of the next command.
+            download.erase_unexpected_reply(&mut self.output);
+        }
         self.rest = self.discarding.take().map(Discarding::into_text).unwrap_or_default();
     }
 
@@ -200,6 +213,12 @@ impl ModemTransfer {
             }
         }
         self.serve(cx);
+    }
+
+    /// Returns whether the transfer was cancelled, and the end of its data is awaited.
+    #[must_use]
+    pub const fn is_cancelling(&self) -> bool {
+        self.discarding.is_some()
     }
 
     /// Selects whether Telnet without BINARY carries the output of an upload.
@@ -285,8 +304,10 @@ impl ModemTransfer {
             TextStep::End => {}
         }
         download.on_remote_end(&mut self.report, cx);
-        // The shell has read the last reply, or the end of a header: NAK erases its command line.
-        self.output.push(NAK);
+        if self.session_text.may_follow_reply() {
+            // The shell has read the last reply, or the end of a header: NAK erases its command line.
+            self.output.push(NAK);
+        }
         self.rest = self.session_text.take();
         true
     }

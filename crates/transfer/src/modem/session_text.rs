@@ -6,12 +6,15 @@
 //! next header of the receiver. A killed program may also leave its terminal without echo, so that
 //! nothing answers.
 
-use super::discarding::is_text;
+use super::discarding::{BACKSPACE, is_text};
 use net::time::{Duration, Instant};
 
 /// Texts that show that the remote program has ended: the message of lrzsz, and the beginning of a
 /// header in hexadecimal digits in the form in which a terminal echoes control characters.
-const END_TEXTS: [&[u8]; 2] = [b": caught signal ", b"**^XB0"];
+const END_TEXTS: [&[u8]; 2] = [SIGNAL_MESSAGE, b"**^XB0"];
+/// Part of the message of lrzsz that a signal has ended it. lrzsz writes the name of the program
+/// before it separately, so that the echo of a reply may arrive in between.
+const SIGNAL_MESSAGE: &[u8] = b"caught signal ";
 /// Silence after such a text, or after an answer of text to a request. Our choice: a file that
 /// contains the text is followed by more data.
 const END_SILENCE: Duration = Duration::from_millis(500);
@@ -73,14 +76,22 @@ impl SessionText {
 
     /// Records received bytes. `has_data` is whether data of a file has arrived.
     pub(super) fn put(&mut self, bytes: &[u8], has_data: bool, now: Instant) {
-        let is_other = |byte: &u8| !is_text(*byte) && !HEADER_END.contains(byte);
+        let is_other =
+            |byte: &u8| !is_text(*byte) && !HEADER_END.contains(byte) && *byte != BACKSPACE;
         let start = bytes.iter().rposition(is_other).map_or(0, |at| at + 1);
         if start > 0 {
             self.text.clear();
             self.is_probed = false;
         }
         let rest = bytes.get(start..).unwrap_or_default();
-        self.text.extend(rest.iter().filter(|byte| !HEADER_END.contains(byte)));
+        for &byte in rest.iter().filter(|byte| !HEADER_END.contains(byte)) {
+            if byte == BACKSPACE {
+                // The terminal erases the echo of a reply, because NAK erases its line.
+                self.text.pop();
+            } else {
+                self.text.push(byte);
+            }
+        }
         self.text.drain(..self.text.len().saturating_sub(TEXT_MAX_BYTES));
         self.due = if self.is_probed || self.has_end_text() {
             Some((now + END_SILENCE, TextStep::End))
@@ -96,9 +107,19 @@ impl SessionText {
 
     /// Returns whether the text shows that the remote program has ended.
     fn has_end_text(&self) -> bool {
-        let contains = |wanted: &[u8]| self.text.windows(wanted.len()).any(|part| part == wanted);
-        let is_echo = self.request_digits.len() == HEADER_DIGITS && contains(&self.request_digits);
-        is_echo || END_TEXTS.into_iter().any(contains)
+        let is_echo =
+            self.request_digits.len() == HEADER_DIGITS && self.contains(&self.request_digits);
+        is_echo || END_TEXTS.into_iter().any(|text| self.contains(text))
+    }
+
+    fn contains(&self, wanted: &[u8]) -> bool {
+        self.text.windows(wanted.len()).any(|part| part == wanted)
+    }
+
+    /// Returns whether the shell has read a reply that the remote program has not read. A program of
+    /// lrzsz that a signal ends discards the requests of a ZMODEM receiver.
+    pub(super) fn may_follow_reply(&self) -> bool {
+        self.has_blocks || !self.contains(SIGNAL_MESSAGE)
     }
 
     /// Records `output` with the repeated request, whose echo shows that the remote program has ended.
@@ -145,6 +166,24 @@ fn ends_with_prompt(text: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_echo_of_a_reply_within_the_message_of_lrzsz_is_ignored() {
+        let mut text = SessionText::new(true);
+        text.put(b"\x80sx: ^Fcaught signal 15; exiting\r\nready:", true, Instant::ZERO);
+        assert_eq!(text.deadline(), Some(Instant::ZERO + END_SILENCE));
+        assert_eq!(text.timeout(Instant::ZERO + END_SILENCE), TextStep::End);
+    }
+
+    #[test]
+    fn the_erasure_of_an_echo_after_a_prompt_keeps_the_prompt() {
+        let mut text = SessionText::new(true);
+        text.put(b"\x80Killed\r\nready:^F", true, Instant::ZERO);
+        assert_eq!(text.deadline(), None);
+        text.put(b"\x08 \x08\x08 \x08", true, Instant::ZERO);
+        assert_eq!(text.timeout(Instant::ZERO + BLOCK_PROMPT_SILENCE), TextStep::End);
+        assert_eq!(text.take(), b"Killed\r\nready:");
+    }
 
     #[test]
     fn a_message_of_lrzsz_ends_a_download_after_silence() {

@@ -88,6 +88,17 @@ impl Upload {
         Ok(Self { engine, protocol, files, current, is_over: false })
     }
 
+    /// Creates an upload without files that is cancelled.
+    pub(super) fn cancelled(protocol: ModemProtocol, report: &mut Report, cx: &Cx<'_>) -> Self {
+        let mut engine = SenderEngine::new(protocol, cx.now);
+        engine.abort();
+        let files = VecDeque::new();
+        let upload = Self { engine, protocol, files, current: None, is_over: true };
+        let is_block_receiver = upload.has_block_receiver();
+        report.cancelled_by = Some(CancelledBy::Local { is_block_receiver });
+        upload
+    }
+
     pub(super) const fn is_over(&self) -> bool {
         self.is_over
     }
