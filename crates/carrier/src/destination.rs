@@ -87,7 +87,9 @@ impl Destination {
             (Self::Host { target, scheme, user }, Some(port)) => {
                 Ok(Self::Host { target: HostTarget { port, ..target }, scheme, user })
             }
-            (Self::Serial { .. }, Some(_)) => bail!("a serial line has no port"),
+            (Self::Serial { .. }, Some(_)) => {
+                bail!("a serial line has no port: set its rate by serial:DEVICE?baud=9600")
+            }
             (destination, None) => Ok(destination),
         }
     }
@@ -135,7 +137,7 @@ pub fn line_settings(text: &str) -> Result<LineSettings> {
         let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
         let invalid_setting = || {
             format!(
-                "invalid serial line setting '{}': use baud=, bits=5 to 8, parity=none, odd, even, \
+                "invalid serial line setting '{}': use baud=9600 or another rate, bits=5 to 8, parity=none, odd, even, \
                  mark or space, stop=1 or 2, flow=none, software or hardware",
                 setting.escape_debug()
             )

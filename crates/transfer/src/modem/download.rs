@@ -82,7 +82,7 @@ impl Download {
                 Step::FileComplete => self.on_file_complete(report, cx),
                 Step::Complete => self.is_over = true,
                 Step::Failed(failure) => {
-                    report.is_line_failure = is_line_failure(failure);
+                    report.is_line_failure = is_line_failure(failure, &report.progress);
                     report.cancelled_by = Some(failure_canceller(failure, false));
                     self.end(failure_text(failure), failure_outcome(failure), report, cx);
                 }

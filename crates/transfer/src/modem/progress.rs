@@ -15,6 +15,9 @@ const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval between two updates during a stall.
 const STALL_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Maximum number of bytes of a file that are under way. Our choice.
+const BUFFERED_MAX: u64 = 1 << 16;
+
 /// Progress of one file.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
@@ -46,6 +49,12 @@ impl Progress {
         let name = name.to_owned();
         *self = Self { name, size, began: Some((now, position)), position, ..Self::default() };
         self.move_at(now);
+    }
+
+    /// Returns whether the remote end has certainly processed content of the file: more than the
+    /// ends and the path buffer.
+    pub(super) fn has_moved(&self) -> bool {
+        self.began.is_some_and(|(_, start)| self.position > start + BUFFERED_MAX)
     }
 
     fn move_at(&mut self, now: Instant) {

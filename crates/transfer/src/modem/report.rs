@@ -116,9 +116,14 @@ pub(super) const fn failure_outcome(failure: ModemFailure) -> Outcome {
     }
 }
 
-/// Returns whether data that is lost or changed between the two programs has this effect.
-pub(super) const fn is_line_failure(failure: ModemFailure) -> bool {
-    matches!(failure, ModemFailure::TooManyErrors | ModemFailure::Silence | ModemFailure::NoAnswer)
+/// Returns whether data that is lost or changed between the two programs may have this effect. A
+/// remote program that falls silent after it has confirmed data has most probably ended.
+pub(super) fn is_line_failure(failure: ModemFailure, progress: &Progress) -> bool {
+    match failure {
+        ModemFailure::TooManyErrors | ModemFailure::NoAnswer => true,
+        ModemFailure::Silence => !progress.has_moved(),
+        _ => false,
+    }
 }
 
 /// Returns the end that has cancelled a transfer that failed.

@@ -295,6 +295,29 @@ fn a_download_by_zmodem_from_a_killed_program_ends_when_the_shell_answers() {
 }
 
 #[test]
+fn the_line_is_blamed_for_silence_only_if_no_data_was_confirmed() {
+    let directories = Directories::new("silent");
+    write(&directories.from, "large", &content(100_000));
+    for (blocks, is_blamed) in [(0, true), (80, false)] {
+        let mut cx = OwnedCx::default();
+        let path = directories.from.join("large");
+        let mut sender = send(ModemProtocol::Xmodem1k, vec![path], &mut cx);
+        for reply in std::iter::once(b'C').chain(std::iter::repeat_n(0x06, blocks)) {
+            cx.now = cx.now + net::time::Duration::from_millis(50);
+            sender.receive(&mut [reply].as_slice(), &mut cx.cx());
+            cx.now = cx.now + net::time::Duration::from_millis(50);
+            sender.timeout(&mut cx.cx());
+            sender.take_output(&mut cx.cx());
+        }
+        while !sender.is_over() {
+            wait_for_output(&mut sender, &mut cx);
+        }
+        let notices = sender.take_notices();
+        assert_eq!(sender.is_line_failure(), is_blamed, "{notices:?}");
+    }
+}
+
+#[test]
 fn after_a_killed_program_the_last_acknowledgment_is_erased_in_the_shell() {
     let mut cx = OwnedCx::default();
     let mut receiver = interrupted_download("killed-x", ModemProtocol::Xmodem1k, &mut cx);

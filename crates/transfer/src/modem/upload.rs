@@ -142,7 +142,7 @@ impl Upload {
                 }
                 SenderEvent::Complete => self.is_over = true,
                 SenderEvent::Failed(failure) => {
-                    report.is_line_failure = is_line_failure(failure);
+                    report.is_line_failure = is_line_failure(failure, &report.progress);
                     let canceller = failure_canceller(failure, self.has_block_receiver());
                     self.end(failure_text(failure), failure_outcome(failure), report, cx);
                     report.cancelled_by = Some(canceller);
