@@ -14,6 +14,16 @@ use std::net::{SocketAddr, TcpStream as TcpSocket};
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, AsRawFd};
 
+/// Makes the last close of a TCP socket reset its connection, so that no data and no FIN is
+/// retransmitted afterwards.
+///
+/// # Errors
+///
+/// Returns the error of `setsockopt(2)`.
+pub fn reset_on_close(socket: &impl AsFd) -> io::Result<()> {
+    Ok(sockopt::set_socket_linger(socket, Some(std::time::Duration::ZERO))?)
+}
+
 /// Disables Nagle's algorithm (`true`) or enables it (RFC 9293 §3.7.4).
 ///
 /// # Errors

@@ -2,10 +2,15 @@
 //!
 //! At one port, its program echoes what is typed; at the other one, it prints a screenful. The
 //! echoes are those of the kernel's terminal, as in every login.
+//!
+//! The end of a session resets its connection. Otherwise, the kernel would retransmit the data and
+//! the FIN of the session to the address of a computer, and the computer of the next experiment
+//! would receive them.
 
 use super::live_error::NotRun;
 use crate::tm233::experiments::{SCREENFUL, text};
 use os::process::Program;
+use os::socket::reset_on_close;
 use std::fs::{self, Permissions};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::OwnedFd;
@@ -56,6 +61,9 @@ impl LiveTelnetd {
             thread::spawn(move || {
                 for stream in listener.incoming().map_while(Result::ok) {
                     let Ok(output) = stream.try_clone() else { return };
+                    if reset_on_close(&stream).is_err() {
+                        return;
+                    }
                     let mut command = Command::new(server);
                     command.args(arguments).arg(&program).stderr(Stdio::null());
                     command.stdin(OwnedFd::from(stream)).stdout(OwnedFd::from(output));
@@ -78,5 +86,38 @@ impl Drop for LiveTelnetd {
         self.end_sessions();
         // Leftover files only occupy disk space.
         _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{ErrorKind, Read};
+    use std::net::TcpStream;
+
+    #[test]
+    fn the_end_of_a_session_resets_its_connection() {
+        let free_port = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let ports = [free_port(), free_port()];
+        let telnetd = match LiveTelnetd::start(Ipv4Addr::LOCALHOST, ports) {
+            Ok(telnetd) => telnetd,
+            Err(NotRun::NoTelnetServer) => return,
+            Err(error) => panic!("{error}"),
+        };
+        let mut client = TcpStream::connect((Ipv4Addr::LOCALHOST, ports[0])).unwrap();
+        // The negotiation of the server: it has the connection.
+        client.read_exact(&mut [0; 3]).unwrap();
+        let sessions = || telnetd.sessions.lock().unwrap().len();
+        while sessions() == 0 {
+            thread::yield_now();
+        }
+        telnetd.end_sessions();
+        let end = loop {
+            match client.read(&mut [0; 512]) {
+                Ok(1..) => {}
+                end => break end,
+            }
+        };
+        assert_eq!(end.unwrap_err().kind(), ErrorKind::ConnectionReset);
     }
 }
