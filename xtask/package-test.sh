@@ -131,6 +131,7 @@ test_systemd() {
     mkdir -p "$new"
     tar -C "$new" -xf "$out/root.tar"
     cp "$package" "$new/package.deb"
+    repack same
     cp "$root/xtask/package-systemd.sh" "$new/steps.sh"
     chroot "$new" env LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive dpkg -i /package.deb >/dev/null
     cat >"$new/etc/systemd/system/steps.service" <<'UNIT'

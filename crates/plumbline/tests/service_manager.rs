@@ -234,7 +234,7 @@ fn a_log_file_has_times_and_sessions_and_is_opened_again_on_sighup() {
 
 /// Takes the part of systemctl for the server: checks the arguments, and sends the signal.
 const SYSTEMCTL: &str = r#"#!/bin/sh
-[ "$*" = 'kill --kill-who=main --signal=HUP plumb-serve.service plumb-console@*.service' ] &&
+[ "$*" = 'kill --kill-who=main --signal=HUP plumb-serve.service plumb-login.service plumb-console@*.service' ] &&
 exec kill -HUP PID
 "#;
 
