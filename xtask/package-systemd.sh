@@ -56,8 +56,8 @@ wait_for_log() {
 }
 wait_for_log 'configuration reloaded'
 mv /var/log/plumb/serve.log /var/log/plumb/serve.log.1
-systemctl kill --kill-who=main --signal=HUP plumb-serve.service
-wait_for_log 'configuration reloaded'
+systemctl kill --kill-who=main --signal=USR1 plumb-serve.service
+wait_for_log 'log files reopened'
 cp /run/saved.toml "$config"
 systemctl reload plumb-serve.service || fail 'the reload fails'
 
@@ -105,7 +105,7 @@ for _ in $(seq 100); do
     if grep -qs "^PPid:[[:space:]]*$pid\$" /proc/[0-9]*/status; then break; fi
     sleep 0.1
 done
-grep -qs "^PPid:[[:space:]]*$pid\$" /proc/[0-9]*/status || fail "no session: $(cat /run/session.txt)"
+grep -qs "^PPid:[[:space:]]*$pid\$" /proc/[0-9]*/status || fail "no session: $(cat /run/session.txt /var/log/plumb/login.log)"
 dpkg -i --force-confold /next.deb >/run/upgrade.txt 2>&1 || fail "upgrade: $(cat /run/upgrade.txt)"
 grep -q "'systemctl restart plumb-login' ends the sessions" /run/upgrade.txt ||
     fail "the upgrade says nothing about the sessions: $(cat /run/upgrade.txt)"

@@ -57,6 +57,8 @@ pub(super) enum ServeEvent<'a> {
     Closed { at: String },
     /// The configuration was reloaded.
     Reloaded,
+    /// The log files were opened again.
+    LogReopened,
     /// Reloading failed; the previous configuration remains in force.
     NotReloaded { why: String },
     /// Keys have changed that a reload does not apply.
@@ -112,6 +114,7 @@ impl std::fmt::Display for ServeEvent<'_> {
             Self::UnwritableRoot { why } => f.write_str(why),
             Self::Closed { at } => write!(f, "no longer listening on {at}"),
             Self::Reloaded => f.write_str("configuration reloaded"),
+            Self::LogReopened => f.write_str("log files reopened"),
             Self::NotReloaded { why } => {
                 write!(f, "configuration not reloaded, the old one stays in force: {why}")
             }
@@ -155,6 +158,7 @@ impl LogEvent for ServeEvent<'_> {
             | Self::Metrics { .. }
             | Self::Closed { .. }
             | Self::Reloaded
+            | Self::LogReopened
             | Self::Closing { .. } => Level::Notice,
             Self::Connected { .. }
             | Self::LoggedIn { .. }
@@ -281,8 +285,9 @@ mod tests {
             ServeEvent::NotNotified { why: text() },
             ServeEvent::NoLogin { at: text(), program: name },
             ServeEvent::RestartNeeded { keys: vec![text()] },
+            ServeEvent::LogReopened,
         ];
-        assert_lines_are_harmless(&events, 26, |event| match event {
+        assert_lines_are_harmless(&events, 27, |event| match event {
             ServeEvent::Listening { .. } => 0,
             ServeEvent::Certificate { .. } => 1,
             ServeEvent::Connected { .. } => 2,
@@ -302,6 +307,7 @@ mod tests {
             ServeEvent::Reloaded => 16,
             ServeEvent::Closed { .. } => 24,
             ServeEvent::UnwritableRoot { .. } => 25,
+            ServeEvent::LogReopened => 26,
             ServeEvent::NotReloaded { .. } => 17,
             ServeEvent::LinesDropped { .. } => 18,
             ServeEvent::AcceptFailed { .. } => 19,
