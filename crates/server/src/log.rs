@@ -29,6 +29,8 @@ pub(super) enum ServeEvent<'a> {
     Refused { from: SocketAddr, why: String },
     /// A login attempt failed.
     LoginFailed { from: SocketAddr, name: &'a str },
+    /// The password was right, but the user may not log in to this machine.
+    LoginRefused { from: SocketAddr, name: &'a str, why: String },
     /// A user logged in.
     LoggedIn { from: SocketAddr, name: &'a str },
     /// A session ended.
@@ -86,6 +88,9 @@ impl std::fmt::Display for ServeEvent<'_> {
             Self::LoginFailed { from, name } => {
                 write!(f, "{from}: login failed for '{}'", name.escape_default())
             }
+            Self::LoginRefused { from, name, why } => {
+                write!(f, "{from}: login refused for '{}': {why}", name.escape_default())
+            }
             Self::LoggedIn { from, name } => {
                 write!(f, "{from} logged in as '{}'", name.escape_default())
             }
@@ -142,6 +147,7 @@ impl LogEvent for ServeEvent<'_> {
             }
             Self::Refused { .. }
             | Self::LoginFailed { .. }
+            | Self::LoginRefused { .. }
             | Self::LineDown { .. }
             | Self::NoTransferRecord { .. }
             | Self::NoMeters { .. }
@@ -286,8 +292,9 @@ mod tests {
             ServeEvent::NoLogin { at: text(), program: name },
             ServeEvent::RestartNeeded { keys: vec![text()] },
             ServeEvent::LogReopened,
+            ServeEvent::LoginRefused { from, name, why: text() },
         ];
-        assert_lines_are_harmless(&events, 27, |event| match event {
+        assert_lines_are_harmless(&events, 28, |event| match event {
             ServeEvent::Listening { .. } => 0,
             ServeEvent::Certificate { .. } => 1,
             ServeEvent::Connected { .. } => 2,
@@ -308,6 +315,7 @@ mod tests {
             ServeEvent::Closed { .. } => 24,
             ServeEvent::UnwritableRoot { .. } => 25,
             ServeEvent::LogReopened => 26,
+            ServeEvent::LoginRefused { .. } => 27,
             ServeEvent::NotReloaded { .. } => 17,
             ServeEvent::LinesDropped { .. } => 18,
             ServeEvent::AcceptFailed { .. } => 19,
