@@ -130,5 +130,5 @@ systemctl stop plumb-serve.socket plumb-serve.service
 echo '== remove'
 dpkg -r plumbline >/dev/null 2>&1 || fail 'remove'
 wait_for_state plumb-login.service inactive
-! curl -sk --max-time 5 telnet://127.0.0.1:992 </dev/null || fail 'port 992 remains open'
+[ -z "$(ss -Hltn 'sport = :992')" ] || fail 'port 992 remains open'
 echo PASSED
