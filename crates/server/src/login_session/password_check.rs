@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub(super) type CheckedUser = (Option<AuthenticatedUser>, Permit);
 
 /// User with the right password.
-pub(super) struct AuthenticatedUser {
+pub(crate) struct AuthenticatedUser {
     pub(super) name: String,
     pub(super) account: LoginUserEntry,
     /// Reason for which the system user of the account may not log in, if any.
