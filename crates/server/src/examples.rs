@@ -72,6 +72,7 @@ tls = \"offered\"                # START_TLS; or \"required\", or \"off\"
 root = \"/srv/tftp\"             # directory that is served
 rights = \"read-only\"           # or write-once, writable
 listen = [\"127.0.0.1:69\", \"[::1]:69\"] # default: loopback
+allow = [\"10.0.0.0/8\"]         # allowed clients; deny excludes clients
 transfers-max = 256
 transfers-per-source-max = 32
 file-max-bytes = 1000000000    # of an upload; default: no limit
