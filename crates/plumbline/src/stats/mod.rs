@@ -313,8 +313,9 @@ fn tables_of(arguments: &Arguments) -> Result<Vec<ReportTable>> {
 /// Returns the tables as text, JSON or CSV.
 fn report(arguments: &Arguments, store: &Store, filter: &Filter, width: usize) -> Result<String> {
     let mut grids = Vec::new();
-    for table in tables_of(arguments)? {
-        grids.push(grid(table, arguments, store, filter)?);
+    let tables = tables_of(arguments)?;
+    for table in &tables {
+        grids.push(grid(*table, arguments, store, filter)?);
     }
     if arguments.json {
         let object = grids.iter().map(|grid| (grid.key.to_owned(), grid.to_json()));
@@ -332,6 +333,7 @@ fn report(arguments: &Arguments, store: &Store, filter: &Filter, width: usize) -
         all.map(|all| all.iter().flatten().map(|subset| subset.aggregate.files).sum::<u64>())
     });
     if let [Ok(selected), Ok(all)] = counts
+        && !tables.contains(&ReportTable::Outcomes)
         && filter.outcomes == [Outcome::Complete]
         && all > selected
     {
