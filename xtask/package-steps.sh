@@ -56,11 +56,14 @@ man -w plumb plumb-serve plumb-login 5 plumb-serve.toml >/dev/null || fail 'man 
 man 5 plumb-serve.toml 2>&1 | grep -q 'login-timeout-s' || fail 'plumb-serve.toml(5)'
 bash -c '. /usr/share/bash-completion/bash_completion
     _completion_loader plumb; complete -p plumb' | grep -q _plumb || fail 'completion'
-for unit in plumb-serve.service plumb-serve.socket plumb-console@ttyS0.service; do
+for unit in plumb-serve.service plumb-serve.socket plumb-login.service plumb-console@ttyS0.service; do
     systemd-analyze verify "/usr/lib/systemd/system/$(echo "$unit" | sed s/@.*service/@.service/)" ||
         fail "$unit"
 done
-[ "$(systemctl is-enabled plumb-serve.service)" = disabled ] || fail 'enabled by the installation'
+for unit in plumb-serve.service plumb-login.service; do
+    [ "$(systemctl is-enabled "$unit")" = disabled ] || fail "$unit is enabled by the installation"
+done
+plumb serve --check --config /usr/share/doc/plumbline/examples/login.toml || fail 'login.toml'
 plumb serve --check-as plumb --config "$config"
 # The service cannot read this user file, although root can.
 sed 's,^#users = "/etc/plumb/ftp.toml".*,users = "/etc/plumb/ftp.toml",' "$config" >/run/users.toml
@@ -88,12 +91,14 @@ stop_server
 ls -l /var/lib/plumb
 
 step 'upgrade over itself'
-systemctl enable plumb-serve.service
+systemctl enable plumb-serve.service plumb-login.service
 sed -i '0,/^#greeting = .*/s//greeting = "changed by the operator"/' "$config"
 dpkg -i --force-confdef --force-confold /next.deb
 grep -q '^greeting = "changed by the operator"' "$config" || fail 'the changed conffile was replaced'
 grep -q 'A line of the new version' "$config.dpkg-dist" || fail 'no new version of the conffile'
-[ "$(systemctl is-enabled plumb-serve.service)" = enabled ] || fail 'the upgrade disables the unit'
+for unit in plumb-serve.service plumb-login.service; do
+    [ "$(systemctl is-enabled "$unit")" = enabled ] || fail "the upgrade disables $unit"
+done
 dpkg -i --force-confold --force-downgrade /package.deb
 start_server
 printf 'QUIT\r\n' | curl -s telnet://127.0.0.1:21 | grep -q 'changed by the operator' ||
@@ -107,17 +112,19 @@ grep -q '^greeting = "changed by the operator"' "$config" || fail 'removal delet
 [ -e /var/lib/plumb/ftp/file ] || fail 'removal deletes served files'
 
 step 'purge'
-echo secret >/etc/plumb/users.toml
+for file in users.toml login.toml login-users.toml; do echo secret >"/etc/plumb/$file"; done
+mkdir -p /var/lib/plumb-login
 echo foreign >/etc/plumb/other.conf
 dpkg -P plumbline
 [ "$(ls /etc/plumb)" = other.conf ] || fail "in /etc/plumb: $(ls /etc/plumb)"
 rm -r /etc/plumb
 [ ! -e "$config" ] || fail 'the conffile remains'
-[ ! -e /var/log/plumb ] || fail 'the log directory remains'
+[ ! -e /var/log/plumb ] && [ ! -e /var/lib/plumb-login ] || fail 'directories remain'
 [ -z "$(ls /var/lib/plumb/*.pem /var/lib/plumb/transfers 2>/dev/null)" ] || fail 'state remains'
 [ "$(cat /var/lib/plumb/ftp/file)" = 'a served file' ] || fail 'purging deletes served files'
 ! dpkg-query -W plumbline 2>/dev/null || fail 'dpkg knows the package'
-[ -z "$(find /etc -name '*plumb-serve*')" ] || fail "links remain: $(find /etc -name '*plumb-serve*')"
+links=$(find /etc -name '*plumb-serve*' -o -name '*plumb-login*')
+[ -z "$links" ] || fail "links remain: $links"
 
 step 'install again after the purge, and purge without served files'
 dpkg -i /package.deb >/dev/null

@@ -113,7 +113,8 @@ for node in null zero full random urandom tty; do
     mount --bind "/dev/$node" "$new/dev/$node"
 done
 mkdir "$new/dev/pts" "$new/dev/shm"
-mount -t devpts devpts "$new/dev/pts"
+mount -t devpts -o ptmxmode=0666 devpts "$new/dev/pts"
+ln -s pts/ptmx "$new/dev/ptmx"
 ln -s /proc/self/fd "$new/dev/fd"
 mount -t tmpfs tmpfs "$new/run"
 mount -t tmpfs tmpfs "$new/tmp"
@@ -131,6 +132,7 @@ test_systemd() {
     mkdir -p "$new"
     tar -C "$new" -xf "$out/root.tar"
     cp "$package" "$new/package.deb"
+    repack same
     cp "$root/xtask/package-systemd.sh" "$new/steps.sh"
     chroot "$new" env LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive dpkg -i /package.deb >/dev/null
     cat >"$new/etc/systemd/system/steps.service" <<'UNIT'

@@ -8,6 +8,8 @@
 //! on other systems.
 
 #[cfg(target_os = "linux")]
+pub mod account;
+#[cfg(target_os = "linux")]
 mod atomic_file;
 #[cfg(target_os = "linux")]
 pub mod background;

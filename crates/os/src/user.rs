@@ -64,6 +64,11 @@ impl User {
         Ok(Some(user))
     }
 
+    /// Returns the user name.
+    pub(crate) fn name(&self) -> &CStr {
+        &self.name
+    }
+
     /// Returns the user ID; 0 is root.
     #[must_use]
     pub fn uid(&self) -> u32 {

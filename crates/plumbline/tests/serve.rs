@@ -14,6 +14,7 @@ use os::tty::WindowSize;
 use rustix::process::Signal;
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
+use std::process::Command;
 use std::thread;
 use test_support::is_root_of_the_machine;
 use test_support::peers::{self, Peer};
@@ -299,6 +300,50 @@ fn a_program_runs_as_its_configured_system_user() {
         user.wait_for_exit();
         assert!(!user.screen().lines().any(|line| line.trim() == "0"));
         std::fs::remove_file(users).unwrap();
+    });
+}
+
+/// Replaces the entry of nobody in /etc/shadow by one that has been expired since 2 January 1970, in a
+/// mount namespace of the server.
+const EXPIRED: &str = "sed '/^nobody:/d' /etc/shadow > $0 && echo 'nobody:*:19000:::::1:' >> $0 && \
+     mount --bind $0 /etc/shadow && exec \"$@\"";
+/// Forbids logins in a mount namespace of the server.
+const NO_LOGIN: &str = "mount -t tmpfs none /run && touch /run/nologin && exec \"$@\"";
+
+#[test]
+#[ignore = "needs root, to become another user"]
+fn an_expired_system_user_and_all_with_a_nologin_file_are_refused_with_the_right_password() {
+    if !is_root_of_the_machine() {
+        return;
+    }
+    in_new_network(|| {
+        let rest = "runs-as = \"nobody\"\nexec = [\"/bin/echo\", \"inside\"]";
+        let users = ServeProcess::users("kim", "x", rest);
+        let shadow = format!("{users}.shadow");
+        let cases = [
+            (EXPIRED, "the account has expired"),
+            (NO_LOGIN, "/var/run/nologin forbids logins"),
+            ("exec \"$@\"", "inside"),
+        ];
+        for (script, expected) in cases {
+            let mut command = Command::new("unshare");
+            command.args(["--mount", "--propagation", "private", "sh", "-c", script, &shadow]);
+            command.args([env!("CARGO_BIN_EXE_plumb"), "serve", "--tls", "off", "--listen"]);
+            command.arg(format!("{SERVER}:{PORT}")).args(["--users", &users]);
+            let server = ServeProcess::run(command);
+            let mut client = RawClient::new();
+            client.send(b"kim\r\nx\r\n");
+            client.read_to_end_of_stream();
+            let text = String::from_utf8_lossy(&client.received).into_owned();
+            assert!(text.contains(expected), "{text}");
+            assert_eq!(text.contains("inside"), expected == "inside", "{text}");
+            if expected != "inside" {
+                server.wait_for_log(&format!("login refused for 'kim': {expected}"));
+                assert!(!server.has_logged("logged in as"));
+            }
+        }
+        std::fs::remove_file(users).unwrap();
+        std::fs::remove_file(shadow).unwrap();
     });
 }
 

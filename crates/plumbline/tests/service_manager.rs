@@ -184,8 +184,8 @@ fn logrotate_rotates_the_log_of_a_service_that_runs_as_root() {
     // With delaycompress, the second rotation compresses the first file.
     for _ in 0..2 {
         rotate(&directory, &logs);
-        program.signal(Signal::HUP).unwrap();
-        wait_for_line(&log_file, "configuration reloaded");
+        program.signal(Signal::USR1).unwrap();
+        wait_for_line(&log_file, "log files reopened");
     }
     for name in ["serve.log", "serve.log.1", "serve.log.2.gz"] {
         let owner = fs::metadata(logs.join(name)).unwrap();
@@ -234,8 +234,8 @@ fn a_log_file_has_times_and_sessions_and_is_opened_again_on_sighup() {
 
 /// Takes the part of systemctl for the server: checks the arguments, and sends the signal.
 const SYSTEMCTL: &str = r#"#!/bin/sh
-[ "$*" = 'kill --kill-who=main --signal=HUP plumb-serve.service plumb-console@*.service' ] &&
-exec kill -HUP PID
+[ "$*" = 'kill --kill-who=main --signal=USR1 plumb-serve.service plumb-login.service plumb-console@*.service' ] &&
+exec kill -USR1 PID
 "#;
 
 #[test]
@@ -250,6 +250,8 @@ fn the_packaged_configuration_of_logrotate_rotates_the_log_of_a_running_server()
     command.args(["serve", "--config"]).arg(path).arg("--log-file").arg(&log_file);
     let (mut program, _log) = directory.start(&mut command);
     wait_for_line(&log_file, "serving FTP at ");
+    // A configuration that an operator is editing.
+    directory.configuration("[ftp]\nroot = \"ROOT\"\nlisten = [\n");
     let systemctl = SYSTEMCTL.replace("PID", &program.child().id().to_string());
     let systemctl = directory.write("systemctl", &systemctl);
     fs::set_permissions(systemctl, fs::Permissions::from_mode(0o755)).unwrap();
@@ -269,9 +271,12 @@ fn the_packaged_configuration_of_logrotate_rotates_the_log_of_a_running_server()
     let programs = format!("{}:/usr/bin:/bin", directory.0.display());
     let output = logrotate.env("PATH", programs).output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
-    wait_for_line(&log_file, "configuration reloaded");
+    wait_for_line(&log_file, "log files reopened");
     let renamed = fs::read_to_string(logs.join("serve.log.1")).unwrap();
-    assert!(renamed.contains("serving FTP at ") && !renamed.contains("reloaded"), "{renamed}");
+    assert!(renamed.contains("serving FTP at ") && !renamed.contains("reopened"), "{renamed}");
+    // The configuration was not read: the last line of the log is that of the signal.
+    let log = fs::read_to_string(&log_file).unwrap();
+    assert!(log.lines().count() == 1 && !log.contains("configuration"), "{log}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Addresses in the configuration file, with errors that name the missing part.
 
 use super::metrics::parse_address;
+use ipnet::IpNet;
 use serde::{Deserialize, Deserializer};
 use std::net::{IpAddr, SocketAddr};
 
@@ -32,6 +33,38 @@ pub(super) fn optional_list<'de, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<Vec<SocketAddr>>, D::Error> {
     list(from).map(Some)
+}
+
+/// Network prefix of clients.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct NetworkText(IpNet);
+
+impl TryFrom<String> for NetworkText {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        parse_network(&text).map(Self)
+    }
+}
+
+/// Parses a list of network prefixes.
+pub(super) fn networks<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<IpNet>, D::Error> {
+    let networks = Vec::<NetworkText>::deserialize(from)?;
+    Ok(networks.into_iter().map(|network| network.0).collect())
+}
+
+/// Parses a network prefix.
+///
+/// # Errors
+///
+/// Returns a sentence that names the invalid part.
+fn parse_network(text: &str) -> Result<IpNet, String> {
+    text.parse().map_err(|_| match text.split_once('/').map(|(address, _)| address.parse()) {
+        Some(Ok(IpAddr::V4(_))) => "the prefix length of an IPv4 address is 0 to 32".to_owned(),
+        Some(Ok(IpAddr::V6(_))) => "the prefix length of an IPv6 address is 0 to 128".to_owned(),
+        _ => "a prefix has the form \"10.0.0.0/8\" or \"2001:db8::/32\"".to_owned(),
+    })
 }
 
 /// Port, or address and port, of the metrics.
@@ -69,6 +102,21 @@ mod tests {
         let form = "an address has the form \"127.0.0.1:PORT\" or \"[::]:PORT\"";
         assert_eq!(error("[login]\nlisten = [\"here\"]\n"), form);
         assert!(parse("[tftp]\nlisten = [\"[::1]:69\"]\n").is_ok());
+    }
+
+    #[test]
+    fn an_error_names_the_valid_prefix_lengths_or_the_form_of_a_prefix() {
+        for table in
+            ["[login]\nallow", "[ftp]\ndeny", "[tftp]\nallow", "[[console]]\ndevice = \"a\"\nwrite"]
+        {
+            let error = |prefix: &str| parse(&format!("{table} = [\"{prefix}\"]\n")).unwrap_err();
+            assert_eq!(error("10.88.0.0/33"), "the prefix length of an IPv4 address is 0 to 32");
+            assert_eq!(error("fd00::/129"), "the prefix length of an IPv6 address is 0 to 128");
+            let form = "a prefix has the form \"10.0.0.0/8\" or \"2001:db8::/32\"";
+            for prefix in ["10.88.0.1", "10.88/16", ""] {
+                assert_eq!(error(prefix), form, "{prefix}");
+            }
+        }
     }
 
     #[test]

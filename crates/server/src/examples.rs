@@ -50,7 +50,7 @@ pub const CONFIGURATION: &str = "\
 record = true                  # record each transfer by FTP and TFTP for 'plumb stats'
 state-directory = \"/var/lib/plumb\" # of the records and of the generated certificate; default:
                                # STATE_DIRECTORY of systemd, or the state directory of the user
-log-file = \"/var/log/plumb/serve.log\" # opened again on SIGHUP; default: standard error
+log-file = \"/var/log/plumb/serve.log\" # opened again on SIGUSR1 and SIGHUP; default: stderr
 log-stderr = false             # also log to standard error, or the journal, if there is a log-file
 metrics = \"127.0.0.1:9559\"     # address of Prometheus metrics at /metrics; default: none
 metrics-hosts = [\"stats.example.net\"] # further host names accepted in requests
@@ -72,6 +72,7 @@ tls = \"offered\"                # START_TLS; or \"required\", or \"off\"
 root = \"/srv/tftp\"             # directory that is served
 rights = \"read-only\"           # or write-once, writable
 listen = [\"127.0.0.1:69\", \"[::1]:69\"] # default: loopback
+allow = [\"10.0.0.0/8\"]         # allowed clients; deny excludes clients
 transfers-max = 256
 transfers-per-source-max = 32
 file-max-bytes = 1000000000    # of an upload; default: no limit

@@ -16,7 +16,7 @@ use rustix::net::sockopt;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -219,10 +219,16 @@ impl ServerListener {
         }
     }
 
+    /// Accepts a connection. The address of an IPv4 client is an IPv4 address, also at an IPv6 listener.
     async fn accept(&self) -> io::Result<(TcpConnection, SocketAddr)> {
         match self {
             Self::Kernel(listener) => {
                 let (stream, peer) = listener.accept().await?;
+                let peer = match peer.ip().to_canonical() {
+                    ip @ IpAddr::V4(_) => SocketAddr::new(ip, peer.port()),
+                    // With the scope of a link-local address.
+                    IpAddr::V6(_) => peer,
+                };
                 Ok((TcpConnection::Kernel(stream), peer))
             }
             Self::Userspace(listener) => {
@@ -361,7 +367,7 @@ mod tests {
     use super::*;
     use rustix::net::{AddressFamily, SocketFlags, SocketType};
     use std::cell::{Cell, RefCell};
-    use std::net::Ipv4Addr;
+    use std::net::{Ipv4Addr, Ipv6Addr};
     use std::task::Poll;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
@@ -425,9 +431,11 @@ mod tests {
 
     /// Runs `service` at a free port, and returns the address.
     fn start(service: &Rc<TestService>) -> SocketAddr {
-        let listener =
-            ServerListener::open(None, (Ipv4Addr::LOCALHOST, 0).into(), &RefCell::default())
-                .unwrap();
+        start_at((Ipv4Addr::LOCALHOST, 0).into(), service)
+    }
+
+    fn start_at(address: SocketAddr, service: &Rc<TestService>) -> SocketAddr {
+        let listener = ServerListener::open(None, address, &RefCell::default()).unwrap();
         let at = listener.name().unwrap().parse().unwrap();
         tokio::task::spawn_local(Rc::new(listener).run(Rc::clone(service)));
         at
@@ -452,6 +460,19 @@ mod tests {
             }
             let mut third = TcpStream::connect(at).await.unwrap();
             assert_eq!(third.read_u8().await.unwrap(), b'!');
+        });
+    }
+
+    #[test]
+    fn an_ipv4_client_of_an_ipv6_listener_is_logged_with_its_ipv4_address() {
+        run_test(async {
+            let service = TestService::new(0, None);
+            let port = start_at((Ipv6Addr::UNSPECIFIED, 0).into(), &service).port();
+            let mut client = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
+            client.read_to_string(&mut String::new()).await.unwrap();
+            let from = client.local_addr().unwrap();
+            assert!(from.is_ipv4());
+            assert_eq!(*service.events.borrow(), [format!("{from} refused: too many sessions")]);
         });
     }
 

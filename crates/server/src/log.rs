@@ -29,6 +29,8 @@ pub(super) enum ServeEvent<'a> {
     Refused { from: SocketAddr, why: String },
     /// A login attempt failed.
     LoginFailed { from: SocketAddr, name: &'a str },
+    /// The password was right, but the user may not log in to this machine.
+    LoginRefused { from: SocketAddr, name: &'a str, why: String },
     /// A user logged in.
     LoggedIn { from: SocketAddr, name: &'a str },
     /// A session ended.
@@ -57,6 +59,8 @@ pub(super) enum ServeEvent<'a> {
     Closed { at: String },
     /// The configuration was reloaded.
     Reloaded,
+    /// The log files were opened again.
+    LogReopened,
     /// Reloading failed; the previous configuration remains in force.
     NotReloaded { why: String },
     /// Keys have changed that a reload does not apply.
@@ -83,6 +87,9 @@ impl std::fmt::Display for ServeEvent<'_> {
             Self::Refused { from, why } => write!(f, "{from} refused: {why}"),
             Self::LoginFailed { from, name } => {
                 write!(f, "{from}: login failed for '{}'", name.escape_default())
+            }
+            Self::LoginRefused { from, name, why } => {
+                write!(f, "{from}: login refused for '{}': {why}", name.escape_default())
             }
             Self::LoggedIn { from, name } => {
                 write!(f, "{from} logged in as '{}'", name.escape_default())
@@ -112,6 +119,7 @@ impl std::fmt::Display for ServeEvent<'_> {
             Self::UnwritableRoot { why } => f.write_str(why),
             Self::Closed { at } => write!(f, "no longer listening on {at}"),
             Self::Reloaded => f.write_str("configuration reloaded"),
+            Self::LogReopened => f.write_str("log files reopened"),
             Self::NotReloaded { why } => {
                 write!(f, "configuration not reloaded, the old one stays in force: {why}")
             }
@@ -139,6 +147,7 @@ impl LogEvent for ServeEvent<'_> {
             }
             Self::Refused { .. }
             | Self::LoginFailed { .. }
+            | Self::LoginRefused { .. }
             | Self::LineDown { .. }
             | Self::NoTransferRecord { .. }
             | Self::NoMeters { .. }
@@ -155,6 +164,7 @@ impl LogEvent for ServeEvent<'_> {
             | Self::Metrics { .. }
             | Self::Closed { .. }
             | Self::Reloaded
+            | Self::LogReopened
             | Self::Closing { .. } => Level::Notice,
             Self::Connected { .. }
             | Self::LoggedIn { .. }
@@ -281,8 +291,10 @@ mod tests {
             ServeEvent::NotNotified { why: text() },
             ServeEvent::NoLogin { at: text(), program: name },
             ServeEvent::RestartNeeded { keys: vec![text()] },
+            ServeEvent::LogReopened,
+            ServeEvent::LoginRefused { from, name, why: text() },
         ];
-        assert_lines_are_harmless(&events, 26, |event| match event {
+        assert_lines_are_harmless(&events, 28, |event| match event {
             ServeEvent::Listening { .. } => 0,
             ServeEvent::Certificate { .. } => 1,
             ServeEvent::Connected { .. } => 2,
@@ -302,6 +314,8 @@ mod tests {
             ServeEvent::Reloaded => 16,
             ServeEvent::Closed { .. } => 24,
             ServeEvent::UnwritableRoot { .. } => 25,
+            ServeEvent::LogReopened => 26,
+            ServeEvent::LoginRefused { .. } => 27,
             ServeEvent::NotReloaded { .. } => 17,
             ServeEvent::LinesDropped { .. } => 18,
             ServeEvent::AcceptFailed { .. } => 19,

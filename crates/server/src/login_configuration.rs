@@ -37,7 +37,9 @@ pub(super) struct LoginTable {
     tls: Option<StartTls>,
     exec: Option<Vec<String>>,
     users: Option<PathBuf>,
+    #[serde(deserialize_with = "address_text::networks")]
     allow: Vec<IpNet>,
+    #[serde(deserialize_with = "address_text::networks")]
     deny: Vec<IpNet>,
     greeting: Option<String>,
     motd: Option<PathBuf>,

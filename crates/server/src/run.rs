@@ -63,7 +63,10 @@ async fn run_servers(prepared: Prepared) -> Result<()> {
     let result = tokio::select! {
         biased;
         Some(failure) = failures.recv() => Err(failure),
-        () = signals.until_terminated(|| reload(&flags, &servers, connections_max)) => Ok(()),
+        () = signals.until_terminated(|signal| match signal {
+            NonFinalSignal::HangUp => reload(&flags, &servers, connections_max),
+            NonFinalSignal::User1 => reopen_log_files(log, &servers),
+        }) => Ok(()),
     };
     notify(ServiceState::Stopping, log);
     servers.close().await;
@@ -102,6 +105,13 @@ fn reload(flags: &Flags, servers: &Rc<RunningServers>, connections_max: usize) {
     notify(ServiceState::Ready, log);
 }
 
+/// Opens the log files again, also those of consoles, and changes nothing else.
+fn reopen_log_files(log: Log, servers: &RunningServers) {
+    log_output::reopen_file();
+    servers.reopen_console_logs();
+    log.write(&ServeEvent::LogReopened);
+}
+
 /// Reports the state of the servers to the service manager, if there is one.
 fn notify(state: ServiceState, log: Log) {
     if let Err(error) = service_manager::notify(state) {
@@ -114,6 +124,13 @@ struct ControlSignals {
     interrupt: Signal,
     terminate: Signal,
     hang_up: Signal,
+    user1: Signal,
+}
+
+/// Signal that does not end the server.
+enum NonFinalSignal {
+    HangUp,
+    User1,
 }
 
 impl ControlSignals {
@@ -123,16 +140,18 @@ impl ControlSignals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hang_up: signal(SignalKind::hangup())?,
+            user1: signal(SignalKind::user_defined1())?,
         })
     }
 
-    /// Waits for SIGINT or SIGTERM. Calls `on_hangup` for each SIGHUP, which never ends the server.
-    async fn until_terminated(&mut self, on_hangup: impl Fn()) {
+    /// Waits for SIGINT or SIGTERM. Calls `on_other` for each SIGHUP and each SIGUSR1.
+    async fn until_terminated(&mut self, on_other: impl Fn(NonFinalSignal)) {
         loop {
             tokio::select! {
                 _ = self.interrupt.recv() => return,
                 _ = self.terminate.recv() => return,
-                _ = self.hang_up.recv() => on_hangup(),
+                _ = self.hang_up.recv() => on_other(NonFinalSignal::HangUp),
+                _ = self.user1.recv() => on_other(NonFinalSignal::User1),
             }
         }
     }

@@ -362,6 +362,11 @@ impl RunningServers {
         }
     }
 
+    /// Opens the log files of all consoles again when their lines have further output.
+    pub(super) fn reopen_console_logs(&self) {
+        self.consoles.reopen_logs();
+    }
+
     /// Ends the sessions of all servers, and writes the remaining records.
     pub(super) async fn close(&self) {
         let sessions = self.traffic().iter().map(|traffic| traffic.open).sum();

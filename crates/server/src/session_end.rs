@@ -13,6 +13,8 @@ pub(super) enum SessionEnd {
     LoginTimeout,
     /// Too many wrong passwords.
     TooManyFailures,
+    /// The password was right, but the user may not log in to this machine.
+    LoginRefused,
     /// The queue of password checks was full.
     Busy,
     /// The session continues as a new session in TLS.
@@ -31,6 +33,7 @@ impl SessionEnd {
             Self::IdleTimeout => "idle timeout",
             Self::LoginTimeout => "login timed out",
             Self::TooManyFailures => "too many failed logins",
+            Self::LoginRefused => "login refused",
             Self::Busy => "too many concurrent logins",
             Self::ConsoleRemoved => "the console was removed from the configuration",
             Self::StartsTls => "session continues in TLS",

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 const GROUP_AND_OTHERS_BITS: u32 = 0o077;
 /// File name extension of a socket.
 const SUFFIX: &str = ".sock";
-/// Runtime directory of the packaged services, which belongs to the user of the services.
-const SERVICE_DIRECTORY: &str = "/run/plumb";
+/// Runtime directories of the packaged services, which belong to the users of the services.
+const SERVICE_DIRECTORIES: [&str; 2] = ["/run/plumb", "/run/plumb-login"];
 
 /// Returns the directories for the socket of a service: that of the service manager, if there is one,
 /// and then those of the user.
@@ -27,8 +27,10 @@ pub(super) fn directories_of_service() -> Vec<PathBuf> {
 /// Returns all directories that a client searches. The private ones of the user come first.
 pub(super) fn searched_directories() -> Vec<PathBuf> {
     let mut searched = directories_of_service();
-    if !searched.iter().any(|directory| directory == Path::new(SERVICE_DIRECTORY)) {
-        searched.push(SERVICE_DIRECTORY.into());
+    for directory in SERVICE_DIRECTORIES.map(PathBuf::from) {
+        if !searched.contains(&directory) {
+            searched.push(directory);
+        }
     }
     searched
 }
@@ -91,9 +93,10 @@ fn is_private_to_owner(metadata: &fs::Metadata) -> bool {
 }
 
 /// Returns whether a client may use the sockets in `directory`: a private directory of this user, or
-/// for root the directory of the services, because only root can create it.
+/// for root a directory of the services, because only root can create it.
 fn is_searchable(directory: &Path, is_root: bool) -> bool {
-    let is_of_services = is_root && directory == Path::new(SERVICE_DIRECTORY);
+    let is_of_services = is_root
+        && SERVICE_DIRECTORIES.iter().any(|of_services| directory == Path::new(of_services));
     let of_services = || fs::symlink_metadata(directory).is_ok_and(|it| is_private_to_owner(&it));
     is_private(directory).unwrap_or(false) || (is_of_services && of_services())
 }
@@ -223,7 +226,8 @@ mod tests {
             std::os::unix::fs::chown(&other, Some(65_534), None).unwrap();
             assert!(!is_searchable(&other, true));
         }
-        assert!(searched_directories().contains(&PathBuf::from(SERVICE_DIRECTORY)));
+        let searched = searched_directories();
+        assert!(SERVICE_DIRECTORIES.iter().all(|it| searched.contains(&PathBuf::from(it))));
     }
 
     #[test]

@@ -103,8 +103,8 @@ pub(crate) const CONFIGURATION: &[ManualEntry] = &[(
 /// Socket of the meters.
 pub(crate) const METERS: &[ManualEntry] = &[(
     "/run/user/UID/plumb/PID.sock",
-    "Socket of the meters of a process. Of a service and of root: /run/plumb/PID.sock. If that \
-     directory cannot be created: /tmp/plumb-UID/PID.sock",
+    "Socket of the meters of a process. Of a service and of root: /run/plumb/PID.sock; of \
+     plumb-login.service: /run/plumb-login/PID.sock. If that directory cannot be created: /tmp/plumb-UID/PID.sock",
 )];
 
 /// Text about URLs with characters that a shell interprets.

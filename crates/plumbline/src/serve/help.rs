@@ -31,7 +31,8 @@ adds, changes and removes servers, listen addresses, consoles and roots, and end
 those of removed consoles. After an error, for example a port that is in use, nothing changes, and \
 one line of the log has the reason. Use --check to check a configuration first: it also checks that \
 the addresses belong to this machine, and reports ports that are in use, devices that do not exist \
-and roots that cannot be written. --check-as USER checks with the rights of the user of a service.
+and roots that cannot be written. --check-as USER checks with the rights of the user of a service. \
+SIGUSR1 only opens the log files again, for a program that rotates them.
 
 Each transfer is recorded for 'plumb stats' in the state directory, which also contains the generated \
 certificate: state-directory of the configuration, STATE_DIRECTORY of systemd, $XDG_STATE_HOME/plumb, \

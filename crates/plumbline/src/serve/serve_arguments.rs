@@ -87,7 +87,7 @@ pub(crate) struct Arguments {
     /// Do not publish the meters to plumb meters
     #[arg(long, help_heading = heading::METERS)]
     no_meters_socket: bool,
-    /// Append the log to this file instead of standard error; SIGHUP opens it again
+    /// Append the log to this file instead of standard error; SIGUSR1 opens it again
     #[arg(long, value_name = "file", help_heading = heading::OUTPUT)]
     log_file: Option<PathBuf>,
     /// With --log-file, also log on standard error, which is the journal of a service

@@ -15,6 +15,7 @@ use crate::manual::entries::{HOME, JOURNAL, STATE, STORE, TABLE_COLUMNS};
 use crate::output_style;
 use anyhow::{Context, Result, anyhow, bail};
 use filter::Selection;
+use os::fs_credentials::FsCredentials;
 use records::aggregate::{Aggregate, Extreme};
 use records::format::counted;
 use records::severity::Severity;
@@ -227,8 +228,17 @@ fn xferlog_lines(
     })
 }
 
-/// Opens the store in `directory`, and imports new records of the journal.
+/// Opens the store in `directory`, and imports new records of the journal. Run by root, this creates
+/// and changes files with the rights of the owner of `directory`, such as the user of a service, so that
+/// the owner can use the store later, and no symbolic link leads to files of others.
 pub(crate) fn open(directory: &Path) -> Result<Store> {
+    let of_owner = FsCredentials::of_owner(directory);
+    of_owner
+        .and_then(|rights| rights.lend(|| Ok(open_with_own_rights(directory))))
+        .with_context(|| format!("cannot use the rights of the owner of {}", directory.display()))?
+}
+
+fn open_with_own_rights(directory: &Path) -> Result<Store> {
     let path = directory.join("transfers.sqlite");
     let with_store_name =
         |error: StoreError| anyhow!("cannot use the store {}: {error}", path.display());
@@ -303,8 +313,9 @@ fn tables_of(arguments: &Arguments) -> Result<Vec<ReportTable>> {
 /// Returns the tables as text, JSON or CSV.
 fn report(arguments: &Arguments, store: &Store, filter: &Filter, width: usize) -> Result<String> {
     let mut grids = Vec::new();
-    for table in tables_of(arguments)? {
-        grids.push(grid(table, arguments, store, filter)?);
+    let tables = tables_of(arguments)?;
+    for table in &tables {
+        grids.push(grid(*table, arguments, store, filter)?);
     }
     if arguments.json {
         let object = grids.iter().map(|grid| (grid.key.to_owned(), grid.to_json()));
@@ -322,6 +333,7 @@ fn report(arguments: &Arguments, store: &Store, filter: &Filter, width: usize) -
         all.map(|all| all.iter().flatten().map(|subset| subset.aggregate.files).sum::<u64>())
     });
     if let [Ok(selected), Ok(all)] = counts
+        && !tables.contains(&ReportTable::Outcomes)
         && filter.outcomes == [Outcome::Complete]
         && all > selected
     {

@@ -9,6 +9,7 @@ use records::journal::{Journal, Settings as JournalSettings};
 use records::population::{self, Population, START_UNIX_NS};
 use records::store::STORE_SCHEMA;
 use records::transfer::{Command, Text};
+use std::os::unix::fs::{MetadataExt, chown};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 #[derive(Debug, clap::Parser)]
@@ -235,6 +236,32 @@ fn an_empty_store_and_a_filter_without_matches_have_their_own_exit_code() {
     assert_eq!(run("--host nobody"), Err(Failure::NothingMeasured));
     assert_eq!(run("--csv --host mit-ml"), Ok(()));
     assert_eq!(run("cost"), Err(Failure::WrongArguments));
+}
+
+#[test]
+fn root_creates_the_store_of_a_service_with_the_rights_of_its_user() {
+    const DAEMON: u32 = 1;
+    if !os::user::is_root() {
+        return test_support::not_configured("root", "the directory belongs to another user");
+    }
+    let directory = TestDirectory::new();
+    store_with_journal(&directory);
+    for path in ["", "journal"] {
+        chown(directory.0.join(path), Some(DAEMON), Some(DAEMON)).unwrap();
+    }
+    let owner_of_new = |name: &str| {
+        let metadata = std::fs::symlink_metadata(directory.0.join(name)).unwrap();
+        (metadata.uid(), metadata.gid())
+    };
+    drop(open(&directory.0).unwrap());
+    assert_eq!(owner_of_new("transfers.sqlite"), (DAEMON, DAEMON));
+    // The user of the service cannot make root write to a file of root.
+    let of_root = TestDirectory::new();
+    std::fs::remove_file(directory.0.join("transfers.sqlite")).unwrap();
+    let link = directory.0.join("transfers.sqlite");
+    std::os::unix::fs::symlink(of_root.0.join("new"), link).unwrap();
+    assert!(open(&directory.0).is_err());
+    assert_eq!(std::fs::read_dir(&of_root.0).unwrap().count(), 0);
 }
 
 #[test]

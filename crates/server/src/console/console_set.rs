@@ -60,6 +60,13 @@ impl ConsoleSet {
         self.running.replace(after);
     }
 
+    /// Opens the log files of all consoles again before the next output of their lines.
+    pub(crate) fn reopen_logs(&self) {
+        for running in self.running.borrow().iter() {
+            running.console.is_log_reopen_due.set(true);
+        }
+    }
+
     /// Ends all consoles.
     pub(crate) fn clear(&self) {
         self.running.take().into_iter().for_each(RunningConsole::end);

@@ -24,7 +24,7 @@ pub(crate) struct ConsoleFile {
     pub(crate) listen_tls: Vec<SocketAddr>,
     pub(crate) tls: Option<StartTls>,
     /// Address prefixes of clients that may write; all admitted clients by default.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "address_text::networks")]
     pub(crate) write: Vec<IpNet>,
     /// Additional bit rates that the client with write access may choose.
     #[serde(default)]

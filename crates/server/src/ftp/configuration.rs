@@ -76,7 +76,9 @@ pub(in super::super) struct FtpTable {
     mail_max_bytes: Option<u64>,
     mailbox_max_bytes: Option<u64>,
     word_formats: BTreeMap<String, String>,
+    #[serde(deserialize_with = "address_text::networks")]
     allow: Vec<IpNet>,
+    #[serde(deserialize_with = "address_text::networks")]
     deny: Vec<IpNet>,
     greeting: Option<String>,
     passive_ports: Option<(u16, u16)>,

@@ -95,7 +95,7 @@ impl fmt::Display for FtpEvent {
             Self::FewDescriptors { allowed, sessions } => write!(
                 f,
                 "open-file limit {allowed} allows {sessions} concurrent transfers: raise the \
-                 hard limit (ulimit -Hn) for more"
+                 hard limit (LimitNOFILE= of a unit, or ulimit -Hn) for more"
             ),
             Self::NoTls { why } => write!(f, "TLS is not offered: {why}"),
             Self::Refused { from, why } => write!(f, "{from} refused: {why}"),

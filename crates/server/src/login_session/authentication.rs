@@ -1,7 +1,7 @@
 //! Authentication of the client: starts a password check, and starts the user's program or delays
 //! the answer to a wrong password.
 
-use super::password_check::{CheckedUser, check_password};
+use super::password_check::{AuthenticatedUser, CheckedUser, check_password};
 use super::{LoginSession, Stage};
 use crate::fair_queue::Busy;
 use crate::log::ServeEvent as Logged;
@@ -11,6 +11,7 @@ use crate::program;
 use crate::session_end::SessionEnd;
 use crate::telnet_client::TelnetClient;
 use anyhow::Result;
+use os::account::LoginRefusal;
 use std::rc::Rc;
 use tokio::time::Instant;
 
@@ -41,9 +42,14 @@ impl LoginSession {
             self.last_input_at = Instant::now();
             return Ok(());
         };
-        client.server.admission().count_login(authenticated.is_some());
-        if let Some((name, account)) = authenticated {
+        let is_successful = authenticated.as_ref().is_some_and(|user| user.refusal.is_none());
+        client.server.admission().count_login(is_successful);
+        if let Some(AuthenticatedUser { name, account, refusal }) = authenticated {
             client.server.admission().record_success(client.peer.ip(), &name, now);
+            if let Some(refusal) = refusal {
+                self.refuse(client, &name, refusal);
+                return Ok(());
+            }
             client.server.log.write(&Logged::LoggedIn { from: client.peer, name: &name });
             let motd = client.server.configuration().motd();
             client.queue_output(&motd);
@@ -58,5 +64,14 @@ impl LoginSession {
         drop(permit);
         self.stage = Stage::Delayed(Instant::now() + delay);
         Ok(())
+    }
+
+    /// Ends the session of a user whose password is right, but whose system user may not log in.
+    fn refuse(&mut self, client: &mut TelnetClient, name: &str, refusal: LoginRefusal) {
+        let why = refusal.to_string();
+        client.queue_output(format!("Login refused: {why}\r\n").as_bytes());
+        client.server.log.write(&Logged::LoginRefused { from: client.peer, name, why });
+        self.stage = Stage::Ended(SessionEnd::LoginRefused);
+        self.last_input_at = Instant::now();
     }
 }

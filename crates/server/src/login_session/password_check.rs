@@ -5,12 +5,22 @@ use crate::login_prompt::Credentials;
 use crate::login_server::LoginServer;
 use crate::throttle;
 use crate::users::{LoginUserEntry, Users};
+use os::account::{LoginRefusal, login_refusal};
+use os::user::User;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// The user, or `None` if the password is wrong, and the permit of the check.
-pub(super) type CheckedUser = (Option<(String, LoginUserEntry)>, Permit);
+pub(super) type CheckedUser = (Option<AuthenticatedUser>, Permit);
+
+/// User with the right password.
+pub(crate) struct AuthenticatedUser {
+    pub(super) name: String,
+    pub(super) account: LoginUserEntry,
+    /// Reason for which the system user of the account may not log in, if any.
+    pub(super) refusal: Option<LoginRefusal>,
+}
 
 /// Result of a password check.
 pub(super) type CheckResult = (Credentials, Result<CheckedUser, Busy>);
@@ -31,6 +41,13 @@ pub(super) async fn check_password(
     let Ok(permit) = permit else { return (credentials, Err(Busy)) };
     let verification = tokio::task::spawn_blocking(move || {
         let authentication = users.authenticate(credentials.name.as_deref(), &credentials.password);
+        let authentication = authentication.map(|(name, account)| {
+            // An unknown user is reported when the program is started.
+            let system_user =
+                account.runs_as.as_deref().and_then(|name| User::named(name).ok().flatten());
+            let refusal = system_user.as_ref().and_then(login_refusal);
+            AuthenticatedUser { name, account, refusal }
+        });
         // A running check cannot be interrupted, so the permit is held until the check ends.
         (credentials, Ok((authentication, permit)))
     });

@@ -26,7 +26,9 @@ pub(in super::super) struct TftpTable {
     rights: Option<Rights>,
     #[serde(deserialize_with = "address_text::optional_list")]
     listen: Option<Vec<SocketAddr>>,
+    #[serde(deserialize_with = "address_text::networks")]
     allow: Vec<IpNet>,
+    #[serde(deserialize_with = "address_text::networks")]
     deny: Vec<IpNet>,
     transfers_max: Option<usize>,
     transfers_per_source_max: Option<usize>,
