@@ -132,7 +132,7 @@ impl ConnectionService for ControlService {
     }
 
     fn is_closing(&self) -> bool {
-        *self.server.closing.borrow()
+        self.server.is_closing()
     }
 
     fn admit(&self, peer: SocketAddr) -> Result<(), AdmissionRefusal> {

@@ -180,7 +180,13 @@ impl FtpSession {
         // After an upload was placed, the session may have waited for a sign that the client is
         // alive.
         let now = running.placed_at.unwrap_or_else(Instant::now);
-        let reason = finished.result.err().map(reason_of);
+        let is_aborted_by_server =
+            self.server.is_aborting() && finished.result == Err(TransferError::ControlLost);
+        let result = match finished.result {
+            _ if is_aborted_by_server => Some((Outcome::AbortedByUser, "the server stopped")),
+            result => result.err().map(|error| (outcome_of(error), reason_of(error))),
+        };
+        let reason = result.map(|(_, reason)| reason);
         let timing = ControlTiming {
             command_at: running.received_at,
             opened_at: running.opened_at,
@@ -188,7 +194,7 @@ impl FtpSession {
             data_connected_at: self.data_connected_at.take(),
             finished_at: now,
         };
-        note_result(&mut running.record, &running.stats, &timing, finished, reason);
+        note_result(&mut running.record, &running.stats, &timing, finished, result);
         self.store_record(&running.stats, &mut running.record);
         let user = self.engine.user().map(|user| escape_name(user.as_bytes()));
         let from = self.peer;
@@ -329,7 +335,7 @@ fn note_result(
     stats: &ServerTransferStats,
     timing: &ControlTiming,
     finished: &Finished,
-    reason: Option<&str>,
+    failure: Option<(Outcome, &str)>,
 ) {
     let transfer = &mut record.transfer;
     let data = stats.data();
@@ -341,19 +347,19 @@ fn note_result(
     time.first_byte_ns = nanos_between(command, data.first_byte_at);
     time.last_byte_to_226_ns = nanos_between(data.ended_at, Some(timing.finished_at));
     transfer.result.final_reply = finished.reply.map(u64::from);
-    record.end(outcome_of(finished.result), reason);
+    let (outcome, reason) = failure.unzip();
+    record.end(outcome.unwrap_or(Outcome::Complete), reason);
 }
 
-fn outcome_of(result: Result<(), TransferError>) -> Outcome {
-    match result {
-        Ok(()) => Outcome::Complete,
-        Err(TransferError::NoConnection | TransferError::Stalled) => Outcome::Timeout,
-        Err(TransferError::ConnectionLost | TransferError::ControlLost) => Outcome::AbortedByPeer,
-        Err(TransferError::Aborted) => Outcome::AbortedByUser,
-        Err(TransferError::File(FileError::NoSpace | FileError::Local)) => Outcome::Disk,
-        Err(TransferError::File(FileError::Quota | FileError::Limit)) => Outcome::Quota,
-        Err(TransferError::File(_)) => Outcome::Refused,
-        Err(TransferError::Tls | TransferError::TlsNotResumed | TransferError::Malformed) => {
+fn outcome_of(error: TransferError) -> Outcome {
+    match error {
+        TransferError::NoConnection | TransferError::Stalled => Outcome::Timeout,
+        TransferError::ConnectionLost | TransferError::ControlLost => Outcome::AbortedByPeer,
+        TransferError::Aborted => Outcome::AbortedByUser,
+        TransferError::File(FileError::NoSpace | FileError::Local) => Outcome::Disk,
+        TransferError::File(FileError::Quota | FileError::Limit) => Outcome::Quota,
+        TransferError::File(_) => Outcome::Refused,
+        TransferError::Tls | TransferError::TlsNotResumed | TransferError::Malformed => {
             Outcome::Protocol
         }
     }
