@@ -57,7 +57,16 @@ pub(super) enum FtpEvent {
         bytes: u64,
         why: String,
     },
-    /// A command was refused because the user lacks the right.
+    /// A command has changed a file or directory.
+    Changed {
+        from: SocketAddr,
+        user: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
+        #[serde(flatten)]
+        change: Change,
+    },
+    /// A command was refused, mostly because the user lacks the right.
     #[serde(rename = "command-refused")]
     Denied {
         from: SocketAddr,
@@ -86,6 +95,33 @@ pub(super) enum FtpEvent {
     },
     /// Anonymous users cannot log in, because there are other users.
     NoAnonymous { because: &'static str },
+}
+
+/// Change of a file or directory by a command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "action", rename_all = "kebab-case")]
+pub(super) enum Change {
+    Delete { name: String },
+    RemoveDirectory { name: String },
+    MakeDirectory { name: String },
+    Rename { name: String, to: String },
+    SetMode { name: String, mode: String },
+    SetTime { name: String },
+    Combine { name: String },
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Delete { name } => write!(f, "deleted '{name}'"),
+            Self::RemoveDirectory { name } => write!(f, "removed directory '{name}'"),
+            Self::MakeDirectory { name } => write!(f, "created directory '{name}'"),
+            Self::Rename { name, to } => write!(f, "renamed '{name}' to '{to}'"),
+            Self::SetMode { name, mode } => write!(f, "changed the mode of '{name}' to {mode}"),
+            Self::SetTime { name } => write!(f, "changed the modification time of '{name}'"),
+            Self::Combine { name } => write!(f, "combined files into '{name}'"),
+        }
+    }
 }
 
 impl fmt::Display for FtpEvent {
@@ -121,6 +157,9 @@ impl fmt::Display for FtpEvent {
                     "{from} as {user}: {action} of '{name}' failed after {bytes} bytes: {why}"
                 )
             }
+            Self::Changed { from, user, host, change } => {
+                write!(f, "{from} as {}: {change}", user_at_host(user, host.as_deref()))
+            }
             Self::Denied { from, user, host, command, why } => {
                 let user = user_at_host(user, host.as_deref());
                 write!(f, "{from} as {user}: '{command}' refused: {why}")
@@ -152,6 +191,7 @@ impl LogEvent for FtpEvent {
             Self::ServingFtp { .. } | Self::NoAnonymous { .. } => Level::Notice,
             Self::LoggedIn { .. }
             | Self::Moved { .. }
+            | Self::Changed { .. }
             | Self::Failed { .. }
             | Self::Left { .. } => Level::Info,
         }
@@ -213,8 +253,14 @@ mod tests {
             FtpEvent::Left { from, seconds: 1, why: Some(text()) },
             FtpEvent::NoAnonymous { because: "users" },
             FtpEvent::Denied { from, user: text(), host: host(), command: text(), why: "why" },
+            FtpEvent::Changed {
+                from,
+                user: text(),
+                host: host(),
+                change: Change::Rename { name: text(), to: text() },
+            },
         ];
-        assert_lines_are_harmless(&events, 12, |event| match event {
+        assert_lines_are_harmless(&events, 13, |event| match event {
             FtpEvent::ServingFtp { .. } => 0,
             FtpEvent::FewDescriptors { .. } => 1,
             FtpEvent::NoTls { .. } => 2,
@@ -227,6 +273,7 @@ mod tests {
             FtpEvent::Left { .. } => 9,
             FtpEvent::NoAnonymous { .. } => 10,
             FtpEvent::Denied { .. } => 11,
+            FtpEvent::Changed { .. } => 12,
         });
     }
 

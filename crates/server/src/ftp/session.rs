@@ -13,6 +13,7 @@ use super::ftp_server::{FtpServer, Shutdown};
 use super::futures::{accept, elapse};
 use super::local_channel::LocalQueue;
 use super::logged_in_user::{self, LoggedInUser, LoginOutcome};
+use super::logged_operation::LoggedOperation;
 use super::long_work::{self, LongOperation};
 use super::mail::{Sender, Spool};
 use super::passive::{PassiveListener, PortShare};
@@ -134,6 +135,8 @@ pub(super) struct FtpSession {
     selected_partial: Option<VirtualPath>,
     /// Path of the SIZE or SITE PARTIAL command in progress.
     size_query: Option<VirtualPath>,
+    /// Operation in progress whose result is logged.
+    logged_operation: Option<Box<LoggedOperation>>,
     /// Data connection that no transfer uses yet.
     data_connection: Option<Stream>,
     /// Number of the current data route. Each listener and each requested connection is a new
@@ -220,6 +223,7 @@ impl FtpSession {
             awaits_data: false,
             selected_partial: None,
             size_query: None,
+            logged_operation: None,
             data_connection: None,
             route_number: 0,
             running: None,
@@ -543,6 +547,9 @@ impl FtpSession {
         if let Ok(Outcome::PartialSize(_)) = &result {
             self.selected_partial = size_query;
         }
+        if let Some(operation) = self.logged_operation.take() {
+            self.log_operation(*operation, result.as_ref().err().copied());
+        }
         self.engine.on_performed(result, &mut self.server.context().cx());
     }
 
@@ -567,6 +574,7 @@ impl FtpSession {
             Operation::Size { path, .. } => self.size_query = Some(path.clone()),
             _ => {}
         }
+        self.logged_operation = LoggedOperation::new(&operation).map(Box::new);
         view.selected_partial.clone_from(&self.selected_partial);
         let server = Rc::clone(&self.server);
         let hash_max_bytes = match self.login_timing.is_anonymous {

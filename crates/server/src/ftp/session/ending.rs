@@ -8,6 +8,7 @@
 use super::{FtpSession, TaskResult};
 use crate::ftp::data::ServerTransferStats;
 use crate::ftp::ftp_log::FtpEvent;
+use crate::ftp::logged_operation::LoggedOperation;
 use crate::ftp::upload::Upload;
 use crate::log_text::{TransferAction, escape_name};
 use os::clock::thread_cpu_time;
@@ -226,6 +227,15 @@ impl FtpSession {
                 FtpEvent::Failed { from, user, host, name, action, bytes, why }
             }
         });
+    }
+
+    /// Logs the result of an operation.
+    pub(super) fn log_operation(&self, operation: LoggedOperation, error: Option<FileError>) {
+        let user = self.engine.user().map(|user| escape_name(user.as_bytes())).unwrap_or_default();
+        let failure = error.map(|error| (error, reason_of(TransferError::File(error))));
+        for event in operation.events(self.peer, &user, self.host.as_deref(), failure) {
+            self.server.log.write(&event);
+        }
     }
 
     /// Logs a command that the user may not use.
