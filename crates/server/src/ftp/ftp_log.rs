@@ -93,6 +93,8 @@ pub(super) enum FtpEvent {
         #[serde(skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },
+    /// System users cannot log in, because the server does not run as root.
+    NoSystemUsers,
     /// Anonymous users cannot log in, because there are other users.
     NoAnonymous { because: &'static str },
 }
@@ -174,6 +176,7 @@ impl fmt::Display for FtpEvent {
                 write!(f, "{from} disconnected after {seconds} s")?;
                 why.as_ref().map_or(Ok(()), |why| write!(f, ": {why}"))
             }
+            Self::NoSystemUsers => f.write_str(NO_SYSTEM_USERS),
             Self::NoAnonymous { because } => write!(f, "{}", no_anonymous(because)),
         }
     }
@@ -187,6 +190,7 @@ impl LogEvent for FtpEvent {
             | Self::Refused { .. }
             | Self::LoginFailed { .. }
             | Self::Denied { .. }
+            | Self::NoSystemUsers
             | Self::UnsendableNames { .. } => Level::Warning,
             Self::ServingFtp { .. } | Self::NoAnonymous { .. } => Level::Notice,
             Self::LoggedIn { .. }
@@ -197,6 +201,10 @@ impl LogEvent for FtpEvent {
         }
     }
 }
+
+/// Warning that system users cannot log in, because the server does not run as root.
+pub(super) const NO_SYSTEM_USERS: &str =
+    "system users need root: the server does not run as root, so they cannot log in by FTP";
 
 /// Describes that anonymous users cannot log in, because the key `because` is set.
 pub(super) fn no_anonymous(because: &str) -> String {
@@ -252,6 +260,7 @@ mod tests {
             FtpEvent::UnsendableNames { from, user: text(), host: host(), name: text(), count: 1 },
             FtpEvent::Left { from, seconds: 1, why: Some(text()) },
             FtpEvent::NoAnonymous { because: "users" },
+            FtpEvent::NoSystemUsers,
             FtpEvent::Denied { from, user: text(), host: host(), command: text(), why: "why" },
             FtpEvent::Changed {
                 from,
@@ -260,7 +269,7 @@ mod tests {
                 change: Change::Rename { name: text(), to: text() },
             },
         ];
-        assert_lines_are_harmless(&events, 13, |event| match event {
+        assert_lines_are_harmless(&events, 14, |event| match event {
             FtpEvent::ServingFtp { .. } => 0,
             FtpEvent::FewDescriptors { .. } => 1,
             FtpEvent::NoTls { .. } => 2,
@@ -274,6 +283,7 @@ mod tests {
             FtpEvent::NoAnonymous { .. } => 10,
             FtpEvent::Denied { .. } => 11,
             FtpEvent::Changed { .. } => 12,
+            FtpEvent::NoSystemUsers => 13,
         });
     }
 

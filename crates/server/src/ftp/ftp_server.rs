@@ -258,6 +258,9 @@ fn report_notes(settings: &FtpSettings, tls: &PreparedTls, log: Log) {
     for why in settings.unwritable_roots() {
         log.write(&ServeEvent::UnwritableRoot { why });
     }
+    if settings.system_users_note().is_some() {
+        log.write(&FtpEvent::NoSystemUsers);
+    }
     if let Some(because) = settings.excludes_anonymous {
         log.write(&FtpEvent::NoAnonymous { because });
     }
