@@ -314,6 +314,33 @@ fn lines_of_the_journal_have_a_level_and_no_time() {
     let (_program, log) = directory.start(&mut command);
     let line = log.wait_for("serving FTP at ");
     assert!(line.starts_with("<5>serving FTP at 127.0.0.1:"), "{line}");
+    let address = line.split("serving FTP at ").nth(1).unwrap().split(", ").next().unwrap();
+    let client = || BufReader::new(TcpStream::connect(address).unwrap());
+    let read_reply = |client: &mut BufReader<TcpStream>| {
+        let mut reply = String::new();
+        client.read_line(&mut reply).unwrap();
+        reply
+    };
+    // Failed transfers and failed handshakes are warnings.
+    let mut downloading = client();
+    read_reply(&mut downloading);
+    for command in ["USER anonymous", "PASS x", "EPSV", "RETR missing"] {
+        downloading.get_mut().write_all(format!("{command}\r\n").as_bytes()).unwrap();
+        read_reply(&mut downloading);
+    }
+    let failed = log.wait_for("download of '/missing' failed: file not found");
+    assert!(failed.starts_with("<4>[1] "), "{failed}");
+    drop(downloading);
+    let ended = log.wait_for(" disconnected after ");
+    assert!(ended.starts_with("<6>[1] "), "{ended}");
+    let mut handshaking = client();
+    read_reply(&mut handshaking);
+    handshaking.get_mut().write_all(b"AUTH TLS\r\n").unwrap();
+    let reply = read_reply(&mut handshaking);
+    assert!(reply.starts_with("234 "), "{reply}");
+    handshaking.get_mut().write_all(b"no TLS record\r\n").unwrap();
+    let failed = log.wait_for(" s: received corrupt message");
+    assert!(failed.starts_with("<4>[2] "), "{failed}");
 }
 
 /// Waits for a line of the file `path` that contains `text`, and returns it.

@@ -56,6 +56,8 @@ pub(super) enum FtpEvent {
         action: TransferAction,
         bytes: u64,
         why: String,
+        #[serde(skip)]
+        level: Level,
     },
     /// A command has changed a file or directory.
     Changed {
@@ -92,6 +94,8 @@ pub(super) enum FtpEvent {
         seconds: u64,
         #[serde(skip_serializing_if = "Option::is_none")]
         why: Option<String>,
+        #[serde(skip)]
+        level: Level,
     },
     /// System users cannot log in, because the server does not run as root.
     NoSystemUsers,
@@ -148,11 +152,11 @@ impl fmt::Display for FtpEvent {
                 let time = records::format::duration(duration_us.saturating_mul(1000));
                 write!(f, "{from} as {user}: {action} of '{name}': {bytes} bytes in {time}")
             }
-            Self::Failed { from, user, host, name, action, bytes: 0, why } => {
+            Self::Failed { from, user, host, name, action, bytes: 0, why, .. } => {
                 let user = user_at_host(user, host.as_deref());
                 write!(f, "{from} as {user}: {action} of '{name}' failed: {why}")
             }
-            Self::Failed { from, user, host, name, action, bytes, why } => {
+            Self::Failed { from, user, host, name, action, bytes, why, .. } => {
                 let user = user_at_host(user, host.as_deref());
                 write!(
                     f,
@@ -172,7 +176,7 @@ impl fmt::Display for FtpEvent {
                  control characters are omitted or shown with ?",
                 user_at_host(user, host.as_deref())
             ),
-            Self::Left { from, seconds, why } => {
+            Self::Left { from, seconds, why, .. } => {
                 write!(f, "{from} disconnected after {seconds} s")?;
                 why.as_ref().map_or(Ok(()), |why| write!(f, ": {why}"))
             }
@@ -193,11 +197,8 @@ impl LogEvent for FtpEvent {
             | Self::NoSystemUsers
             | Self::UnsendableNames { .. } => Level::Warning,
             Self::ServingFtp { .. } | Self::NoAnonymous { .. } => Level::Notice,
-            Self::LoggedIn { .. }
-            | Self::Moved { .. }
-            | Self::Changed { .. }
-            | Self::Failed { .. }
-            | Self::Left { .. } => Level::Info,
+            Self::LoggedIn { .. } | Self::Moved { .. } | Self::Changed { .. } => Level::Info,
+            Self::Failed { level, .. } | Self::Left { level, .. } => *level,
         }
     }
 }
@@ -256,9 +257,10 @@ mod tests {
                 action,
                 bytes,
                 why: text(),
+                level: Level::Warning,
             },
             FtpEvent::UnsendableNames { from, user: text(), host: host(), name: text(), count: 1 },
-            FtpEvent::Left { from, seconds: 1, why: Some(text()) },
+            FtpEvent::Left { from, seconds: 1, why: Some(text()), level: Level::Info },
             FtpEvent::NoAnonymous { because: "users" },
             FtpEvent::NoSystemUsers,
             FtpEvent::Denied { from, user: text(), host: host(), command: text(), why: "why" },

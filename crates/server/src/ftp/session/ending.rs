@@ -10,6 +10,7 @@ use crate::ftp::data::ServerTransferStats;
 use crate::ftp::ftp_log::FtpEvent;
 use crate::ftp::logged_operation::LoggedOperation;
 use crate::ftp::upload::Upload;
+use crate::log_line::Level;
 use crate::log_text::{TransferAction, escape_name};
 use os::clock::thread_cpu_time;
 use protocols::ftp::listing::ListForm;
@@ -224,7 +225,17 @@ impl FtpSession {
             None => FtpEvent::Moved { from, user, host, name, action, bytes, duration_us },
             Some(reason) => {
                 let why = reason.to_owned();
-                FtpEvent::Failed { from, user, host, name, action, bytes, why }
+                let level = match finished.result {
+                    _ if is_aborted_by_server => Level::Notice,
+                    // The client has ended the transfer.
+                    Err(
+                        TransferError::Aborted
+                        | TransferError::ControlLost
+                        | TransferError::ConnectionLost,
+                    ) => Level::Info,
+                    _ => Level::Warning,
+                };
+                FtpEvent::Failed { from, user, host, name, action, bytes, why, level }
             }
         });
     }
