@@ -206,6 +206,25 @@ fn changes_and_refused_commands_are_logged() {
 }
 
 #[test]
+fn refused_commands_and_transfers_are_counted_in_the_metrics() {
+    let directories = TestDirectories::new();
+    let server =
+        Server::configured(&directories, "rights = \"read-only\"\n", &["--metrics", "127.0.0.1:0"]);
+    let mut line = ControlConnection::logged_in(&server);
+    let _unused = line.passive();
+    for command in ["STOR file", "DELE file", "MKD dir", "RETR missing"] {
+        assert_eq!(line.send(command), 550, "{command}");
+    }
+    let address = server.wait_for_log("serving metrics at http://");
+    let address = address.split("http://").nth(1).unwrap().trim_end_matches("/metrics");
+    let mut scrape = std::net::TcpStream::connect(address).unwrap();
+    scrape.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut text = String::new();
+    scrape.read_to_string(&mut text).unwrap();
+    assert!(text.contains("plumb_refusals_total{protocol=\"ftp\"} 4\n"), "{text}");
+}
+
+#[test]
 fn the_overwrite_and_append_rights_are_independent() {
     let directories = TestDirectories::new();
     fs::write(directories.remote_path("old"), b"old").unwrap();

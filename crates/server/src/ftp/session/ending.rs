@@ -189,6 +189,9 @@ impl FtpSession {
             result => result.err().map(|error| (outcome_of(error), reason_of(error))),
         };
         let reason = result.map(|(_, reason)| reason);
+        if result.is_some_and(|(outcome, _)| outcome == Outcome::Refused) {
+            self.count_refusal();
+        }
         let timing = ControlTiming {
             command_at: running.received_at,
             opened_at: running.opened_at,
@@ -245,12 +248,16 @@ impl FtpSession {
         let user = self.engine.user().map(|user| escape_name(user.as_bytes())).unwrap_or_default();
         let failure = error.map(|error| (error, reason_of(TransferError::File(error))));
         for event in operation.events(self.peer, &user, self.host.as_deref(), failure) {
+            if matches!(event, FtpEvent::Denied { .. }) {
+                self.count_refusal();
+            }
             self.server.log.write(&event);
         }
     }
 
     /// Logs a command that the user may not use.
     pub(super) fn log_denied(&self, command: &[u8], why: &'static str) {
+        self.count_refusal();
         let user = self.engine.user().map(|user| escape_name(user.as_bytes()));
         self.server.log.write(&FtpEvent::Denied {
             from: self.peer,
@@ -263,6 +270,7 @@ impl FtpSession {
 
     /// Logs that the client was refused because it does not use TLS.
     pub(super) fn log_missing_tls(&self, missing: MissingTls) {
+        self.count_refusal();
         let why = match missing {
             MissingTls::Login => "it sent USER without AUTH TLS, and TLS is required",
             MissingTls::Data => {
@@ -270,6 +278,10 @@ impl FtpSession {
             }
         };
         self.server.log.write(&FtpEvent::Refused { from: self.peer, why: why.to_owned() });
+    }
+
+    fn count_refusal(&self) {
+        self.server.admission.borrow_mut().count_refusal();
     }
 
     /// Adds the session's data to a record and queues the record.
