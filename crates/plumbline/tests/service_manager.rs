@@ -232,6 +232,34 @@ fn a_log_file_has_times_and_sessions_and_is_opened_again_on_sighup() {
     assert_eq!(log.lines(), [format!("the log continues in {}", log_file.display())]);
 }
 
+#[test]
+#[ignore = "runs a server; ./x test"]
+fn a_full_disk_is_reported_once_and_the_log_resumes_with_the_number_of_lost_lines() {
+    let directory = Directory::new("log-full");
+    let path = directory.configuration("[ftp]\nroot = \"ROOT\"\nlisten = [\"127.0.0.1:0\"]\n");
+    let log_file = directory.0.join("log");
+    std::os::unix::fs::symlink("/dev/full", &log_file).unwrap();
+    let mut command = plumb();
+    command.args(["serve", "--config"]).arg(path).arg("--log-file").arg(&log_file);
+    let (mut program, log) = directory.start(&mut command);
+    let warning = log.wait_for("cannot write the log file ");
+    assert!(warning.contains("until it can be written: No space left on device"), "{warning}");
+    // Each reload writes lines, and none of them stops the writer.
+    for _ in 0..2 {
+        program.signal(Signal::HUP).unwrap();
+    }
+    fs::remove_file(&log_file).unwrap();
+    let line = poll_until_timeout(|| {
+        program.signal(Signal::HUP).unwrap();
+        let text = fs::read_to_string(&log_file).ok()?;
+        text.contains("configuration reloaded").then(|| text.lines().next().unwrap().to_owned())
+    });
+    let reason = " log lines lost: the log was full or not read fast enough";
+    assert!(line.ends_with(reason), "{line}");
+    let warnings = log.lines();
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+}
+
 /// Takes the part of systemctl for the server: checks the arguments, and sends the signal.
 const SYSTEMCTL: &str = r#"#!/bin/sh
 [ "$*" = 'kill --kill-who=main --signal=USR1 plumb-serve.service plumb-login.service plumb-console@*.service' ] &&
@@ -291,6 +319,33 @@ fn lines_of_the_journal_have_a_level_and_no_time() {
     let (_program, log) = directory.start(&mut command);
     let line = log.wait_for("serving FTP at ");
     assert!(line.starts_with("<5>serving FTP at 127.0.0.1:"), "{line}");
+    let address = line.split("serving FTP at ").nth(1).unwrap().split(", ").next().unwrap();
+    let client = || BufReader::new(TcpStream::connect(address).unwrap());
+    let read_reply = |client: &mut BufReader<TcpStream>| {
+        let mut reply = String::new();
+        client.read_line(&mut reply).unwrap();
+        reply
+    };
+    // Failed transfers and failed handshakes are warnings.
+    let mut downloading = client();
+    read_reply(&mut downloading);
+    for command in ["USER anonymous", "PASS x", "EPSV", "RETR missing"] {
+        downloading.get_mut().write_all(format!("{command}\r\n").as_bytes()).unwrap();
+        read_reply(&mut downloading);
+    }
+    let failed = log.wait_for("download of '/missing' failed: file not found");
+    assert!(failed.starts_with("<4>[1] "), "{failed}");
+    drop(downloading);
+    let ended = log.wait_for(" disconnected after ");
+    assert!(ended.starts_with("<6>[1] "), "{ended}");
+    let mut handshaking = client();
+    read_reply(&mut handshaking);
+    handshaking.get_mut().write_all(b"AUTH TLS\r\n").unwrap();
+    let reply = read_reply(&mut handshaking);
+    assert!(reply.starts_with("234 "), "{reply}");
+    handshaking.get_mut().write_all(b"no TLS record\r\n").unwrap();
+    let failed = log.wait_for(" s: received corrupt message");
+    assert!(failed.starts_with("<4>[2] "), "{failed}");
 }
 
 /// Waits for a line of the file `path` that contains `text`, and returns it.

@@ -204,6 +204,11 @@ impl Admission {
         ProtocolTraffic { protocol, open: self.sessions, tally: self.tally }
     }
 
+    /// Counts a refused command, or a refused transfer.
+    pub(super) fn count_refusal(&mut self) {
+        self.tally.refusals += 1;
+    }
+
     /// Counts a login that was refused without a password check.
     pub(super) fn count_busy(&mut self) {
         self.tally.busy_logins += 1;

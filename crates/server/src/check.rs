@@ -52,6 +52,7 @@ pub fn check(
         warnings.extend(ftp.missing_directories());
         warnings.extend(ftp.unwritable_roots());
         warnings.extend(ftp.anonymous_note());
+        warnings.extend(ftp.system_users_note().map(str::to_owned));
     }
     if let Some(tftp) = loader.tftp()? {
         tftp.check_root()?;

@@ -1,7 +1,9 @@
 //! Log writer for an output that may block: a bounded queue and a writer thread.
 //!
 //! Without the queue, a server would block while its log is not read. When the queue is full,
-//! further lines are dropped and counted; the writer thread then writes the count as a line.
+//! further lines are dropped and counted; the writer thread then writes the count as a line. Lines
+//! that the output does not accept, as on a full disk, are counted too: the thread tries to write
+//! each later line, and first writes the count when the output accepts lines again.
 
 use rustix::io::Errno;
 use std::io::{self, Write};
@@ -16,7 +18,7 @@ const BATCH_DELAY: Duration = Duration::from_millis(10);
 /// Formats the line that reports the number of dropped lines.
 type DropReportFn = fn(u64) -> Vec<u8>;
 
-/// Handle of the queue. The writer thread runs until the output is closed or the process ends.
+/// Handle of the queue. The writer thread runs until the process ends.
 #[derive(Debug)]
 pub(super) struct LineWriter(Arc<Shared>);
 
@@ -36,7 +38,7 @@ struct State {
     is_writing: bool,
     /// Whether the writer thread waits for a line.
     is_idle: bool,
-    /// Whether a write has failed. The output then counts as closed.
+    /// Whether the last write has failed.
     has_failed: bool,
 }
 
@@ -59,9 +61,6 @@ impl LineWriter {
     pub(super) fn put(&self, line: &[u8], report: DropReportFn) {
         let mut state = self.0.lock();
         state.report = Some(report);
-        if state.has_failed {
-            return;
-        }
         if state.queued_lines.len() + line.len() > QUEUE_MAX_BYTES {
             state.dropped_lines += 1;
             return;
@@ -81,7 +80,7 @@ impl LineWriter {
         let mut state = self.0.lock();
         while state.is_writing || !state.queued_lines.is_empty() {
             let remaining = until.saturating_duration_since(Instant::now());
-            if remaining.is_zero() || state.has_failed {
+            if remaining.is_zero() {
                 return false;
             }
             let wait_result = self.0.state_changed.wait_timeout(state, remaining);
@@ -97,12 +96,17 @@ impl Shared {
     }
 }
 
-fn write_all(shared: &Shared, mut output: impl Write) {
+fn write_all(shared: &Shared, output: impl Write) {
+    let mut output = CountingOutput { output, lost_lines: 0 };
     let mut lines = Vec::new();
+    let mut has_failed = false;
     loop {
+        let dropped_lines;
+        let report;
         {
             let mut state = shared.lock();
             state.is_writing = false;
+            state.has_failed = has_failed;
             shared.state_changed.notify_all();
             while state.queued_lines.is_empty() && state.dropped_lines == 0 {
                 state.is_idle = true;
@@ -110,26 +114,61 @@ fn write_all(shared: &Shared, mut output: impl Write) {
             }
             state.is_idle = false;
             std::mem::swap(&mut lines, &mut state.queued_lines);
-            let dropped_lines = std::mem::take(&mut state.dropped_lines);
-            if let Some(report) = state.report.filter(|_| dropped_lines > 0) {
-                lines.extend(report(dropped_lines));
-            }
+            dropped_lines = std::mem::take(&mut state.dropped_lines);
+            report = state.report;
             state.is_writing = true;
         }
-        if output.write_all(&lines).is_err() {
-            // The output is closed: drop this line and all further lines.
-            let mut state = shared.lock();
-            state.has_failed = true;
-            state.is_writing = false;
-            state.queued_lines = Vec::new();
-            shared.state_changed.notify_all();
-            return;
-        }
+        has_failed = output.write(&mut lines, dropped_lines, report).is_err();
         lines.clear();
         // Release the memory of a burst.
         lines.shrink_to(64 * 1024);
         std::thread::sleep(BATCH_DELAY);
     }
+}
+
+/// Output with the number of lines that it has not accepted since the last successful write.
+struct CountingOutput<W> {
+    output: W,
+    lost_lines: u64,
+}
+
+impl<W: Write> CountingOutput<W> {
+    /// Writes the report of lost lines, if there are any, then `lines`, then the report of
+    /// `dropped_lines`.
+    fn write(
+        &mut self,
+        lines: &mut Vec<u8>,
+        dropped_lines: u64,
+        report: Option<DropReportFn>,
+    ) -> io::Result<()> {
+        let lines_len = lines.len();
+        let report_of = |count| report.filter(|_| count > 0).map(|report| report(count));
+        let first = report_of(self.lost_lines).unwrap_or_default();
+        if let Err(error) = self.output.write_all(&first) {
+            self.lost_lines += line_count(lines) + dropped_lines;
+            return Err(error);
+        }
+        self.lost_lines = 0;
+        lines.extend(report_of(dropped_lines).unwrap_or_default());
+        let mut written_bytes = 0;
+        while let Some(rest) = lines.get(written_bytes..).filter(|rest| !rest.is_empty()) {
+            match self.output.write(rest) {
+                Ok(count) if count > 0 => written_bytes += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                failed => {
+                    // A line of which only a part was written is lost.
+                    let lost_lines = lines.get(written_bytes..lines_len).map_or(0, line_count);
+                    self.lost_lines = lost_lines + dropped_lines;
+                    return failed.and(Err(io::ErrorKind::WriteZero.into()));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn line_count(lines: &[u8]) -> u64 {
+    lines.iter().map(|byte| u64::from(*byte == b'\n')).sum()
 }
 
 /// Standard error of this process, written without the lock of [`io::stderr`]. Other threads would
@@ -215,5 +254,53 @@ mod tests {
         drop(read);
         writer.put(b"b\n", report);
         assert!(!writer.flush(Duration::from_secs(600)));
+    }
+
+    #[test]
+    fn lines_are_written_again_after_failed_writes_with_the_number_of_lost_lines() {
+        /// Output with space for a number of bytes, and its content.
+        #[derive(Clone, Default)]
+        struct LimitedOutput(Arc<Mutex<(usize, Vec<u8>)>>);
+
+        impl Write for LimitedOutput {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                let mut content = self.0.lock().unwrap();
+                let count = bytes.len().min(content.0);
+                if count == 0 {
+                    return Err(io::ErrorKind::StorageFull.into());
+                }
+                content.0 -= count;
+                content.1.extend_from_slice(bytes.get(..count).unwrap());
+                Ok(count)
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+
+        let output = LimitedOutput::default();
+        let writer = LineWriter::start(output.clone()).unwrap();
+        let limit = Duration::from_secs(600);
+        for (space, line, is_written) in [
+            (2, b"a\n".as_slice(), true),
+            (0, b"b\n", false),
+            (0, b"c\nd\n", false),
+            (100, b"e\n", true),
+            // The first part of the line does not count.
+            (1, b"ff\n", false),
+            (100, b"g\n", true),
+            (0, b"h\n", false),
+            // There is space for the report of the lost line, but not for the next line.
+            (b"1 dropped\n".len(), b"i\n", false),
+            (100, b"j\n", true),
+        ] {
+            output.0.lock().unwrap().0 = space;
+            writer.put(line, report);
+            assert_eq!(writer.flush(limit), is_written, "{line:?}");
+        }
+        let text = String::from_utf8(output.0.lock().unwrap().1.clone()).unwrap();
+        let expected = "a\n3 dropped\ne\nf1 dropped\ng\n1 dropped\n1 dropped\nj\n";
+        assert_eq!(text, expected);
     }
 }

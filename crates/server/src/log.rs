@@ -65,7 +65,7 @@ pub(super) enum ServeEvent<'a> {
     NotReloaded { why: String },
     /// Keys have changed that a reload does not apply.
     RestartNeeded { keys: Vec<String> },
-    /// Lines were dropped because the log was not read.
+    /// Lines were lost because the log was not read or could not be written.
     LinesDropped { count: u64 },
     /// A socket of the service manager is not in the configuration.
     UnusedSocket { at: SocketAddr },
@@ -127,7 +127,7 @@ impl std::fmt::Display for ServeEvent<'_> {
                 write!(f, "a change of {} needs a restart", keys.join(", "))
             }
             Self::LinesDropped { count } => {
-                write!(f, "{count} log lines dropped: the log was not read fast enough")
+                write!(f, "{count} log lines lost: the log was full or not read fast enough")
             }
             Self::UnusedSocket { at } => {
                 write!(f, "inherited socket {at} closed: it is not an address of the configuration")

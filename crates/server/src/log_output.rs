@@ -1,5 +1,6 @@
-//! Output of the log: standard error, a file that is opened again on SIGHUP and SIGUSR1, or both. A reload can
-//! change the output.
+//! Output of the log: standard error, a file that is opened again on SIGHUP and SIGUSR1, or both. A
+//! reload can change the output. If the file cannot be written, standard error gets one warning, and
+//! the sink tries the file again for each later line.
 //!
 //! A separate thread writes the lines ([`LineWriter`]), so that no server blocks on the reader of the
 //! log.
@@ -39,8 +40,14 @@ impl LogOutput {
 
     /// Returns the writer of the copy on standard error, if the log has a copy.
     pub(super) fn copy_writer(&self) -> Option<&LineWriter> {
+        let has_copy = lock(&DESTINATION).has_copy;
+        has_copy.then(|| self.stderr_writer())?
+    }
+
+    /// Returns the writer of standard error beside a log file.
+    fn stderr_writer(&self) -> Option<&LineWriter> {
         let start = || LineWriter::start(StandardError).ok();
-        lock(&DESTINATION).has_copy.then(|| self.copy_writer.get_or_init(start).as_ref())?
+        self.copy_writer.get_or_init(start).as_ref()
     }
 
     /// Waits until all lines are written, at most for `limit` per output. Returns whether all lines
@@ -100,6 +107,16 @@ impl LogFile {
     }
 }
 
+/// Writes a warning about the log file to standard error.
+fn warn(warning: &str) {
+    let level = if is_stderr_journal() { "<4>" } else { "" };
+    let Some(writer) = LogOutput::get().stderr_writer() else { return };
+    writer.put(format!("{level}{warning}\n").as_bytes(), |count| {
+        let level = if is_stderr_journal() { "<4>" } else { "" };
+        format!("{level}{count} log lines lost\n").into_bytes()
+    });
+}
+
 /// Opens the file of the log again before the next line, because it may have been renamed.
 pub(super) fn reopen_file() {
     lock(&DESTINATION).is_changed = true;
@@ -127,11 +144,20 @@ struct LogSink {
     destination: &'static Mutex<Destination>,
     /// The open file; `None` for standard error.
     file: Option<File>,
+    /// Whether the last write to the file has failed.
+    has_failed: bool,
+    /// Whether the file ends in the middle of a line.
+    is_in_line: bool,
 }
 
 impl LogSink {
     const fn new(destination: &'static Mutex<Destination>) -> Self {
-        Self { destination, file: None }
+        Self { destination, file: None, has_failed: false, is_in_line: false }
+    }
+
+    fn use_file(&mut self, file: Option<File>) {
+        self.file = file;
+        self.is_in_line = false;
     }
 
     fn adopt_destination(&mut self) {
@@ -140,26 +166,52 @@ impl LogSink {
             return;
         }
         let opened = destination.opened.take();
-        match (opened, &destination.path) {
-            (Some(file), _) => self.file = Some(file),
-            (None, None) => self.file = None,
-            (None, Some(path)) => {
-                // If the file cannot be opened again, the lines go to the old one.
-                if let Ok(file) = log_file::open(path) {
-                    self.file = Some(file);
-                }
-            }
+        let path = destination.path.clone();
+        drop(destination);
+        match (opened, path) {
+            (None, Some(path)) => match log_file::open(&path) {
+                Ok(file) => self.use_file(Some(file)),
+                Err(error) => warn(&format!(
+                    "cannot open the log file {} again, the log continues in the old file: {error}",
+                    path.display()
+                )),
+            },
+            (opened, _) => self.use_file(opened),
         }
+    }
+
+    /// Writes to the file. First ends the line of which an earlier write could write a part only.
+    fn write_to_file(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(mut file) = self.file.as_ref() else { return Ok(0) };
+        if self.has_failed && self.is_in_line {
+            file.write_all(b"\n")?;
+            self.is_in_line = false;
+        }
+        let written_bytes = file.write(bytes)?;
+        let last = bytes.get(..written_bytes).and_then(<[u8]>::last);
+        self.is_in_line = last.is_some_and(|last| *last != b'\n');
+        Ok(written_bytes)
     }
 }
 
 impl Write for LogSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.adopt_destination();
-        match &mut self.file {
-            Some(file) => file.write(bytes),
-            None => StandardError.write(bytes),
+        if self.file.is_none() {
+            return StandardError.write(bytes);
         }
+        let written = self.write_to_file(bytes);
+        let is_failure =
+            written.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::Interrupted);
+        let had_failed = std::mem::replace(&mut self.has_failed, is_failure);
+        if let Some(error) = written.as_ref().err().filter(|_| is_failure && !had_failed) {
+            let path = lock(self.destination).path.clone().unwrap_or_default();
+            warn(&format!(
+                "cannot write the log file {}, its lines are lost until it can be written: {error}",
+                path.display()
+            ));
+        }
+        written
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -171,6 +223,7 @@ impl Write for LogSink {
 mod tests {
     use super::*;
     use std::fs;
+    use std::path::Path;
 
     #[test]
     fn a_renamed_file_is_replaced_when_a_reopen_is_due_and_lines_are_appended() {
@@ -194,6 +247,32 @@ mod tests {
         let texts = [renamed, path].map(|path| fs::read_to_string(path).unwrap());
         assert_eq!(texts, ["0\n1\n2\n", "3\n"]);
         assert!(LogFile::open(Some(directory.clone()), false).is_err());
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_line_after_a_failed_write_starts_on_a_line_of_its_own() {
+        static TESTED: Mutex<Destination> = Mutex::new(Destination {
+            path: None,
+            opened: None,
+            is_changed: false,
+            has_copy: false,
+        });
+        let directory = std::env::temp_dir().join(format!("plumb-log-full-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let path = directory.join("log");
+        let mut log = LogSink::new(&TESTED);
+        log.use_file(Some(log_file::open(&path).unwrap()));
+        log.write_all(b"the first part of a li").unwrap();
+        let file = log.file.replace(log_file::open(Path::new("/dev/full")).unwrap());
+        for _ in 0..2 {
+            let error = log.write_all(b"ne\n").unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        }
+        log.file = file;
+        log.write_all(b"1\n").unwrap();
+        log.write_all(b"2\n").unwrap();
+        assert_eq!(fs::read_to_string(path).unwrap(), "the first part of a li\n1\n2\n");
         fs::remove_dir_all(directory).unwrap();
     }
 }

@@ -1,5 +1,6 @@
 //! Texts of log events: names that clients have sent, errors of connections, and directions.
 
+use crate::log_line::Level;
 use serde::Serialize;
 use std::fmt;
 use std::io;
@@ -51,6 +52,18 @@ pub(super) fn connection_error(error: &io::Error) -> String {
             "the client closed the connection without notice".to_owned()
         }
         _ => without_address(&error.to_string()),
+    }
+}
+
+/// Returns the level of the error of a connection: a client that ends its connection is no failure.
+pub(super) fn connection_error_level(error: &io::Error) -> Level {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe
+        | io::ErrorKind::ConnectionReset
+        | io::ErrorKind::UnexpectedEof => Level::Info,
+        // The server stops.
+        io::ErrorKind::ConnectionAborted => Level::Notice,
+        _ => Level::Warning,
     }
 }
 

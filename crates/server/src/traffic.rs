@@ -5,7 +5,7 @@
 pub(super) struct SessionCounts {
     /// Admitted sessions.
     pub(super) sessions: u64,
-    /// Refused sessions.
+    /// Refused sessions, and refused commands and transfers of admitted sessions.
     pub(super) refusals: u64,
     /// Successful logins, including those without a password.
     pub(super) logins: u64,

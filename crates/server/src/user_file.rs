@@ -10,7 +10,7 @@
 
 use anyhow::{Context, Result, bail};
 use argon2::password_hash::phc::PasswordHash;
-use argon2::{Argon2, PasswordHasher, PasswordVerifier};
+use argon2::{Algorithm, Argon2, Params, PasswordHasher, PasswordVerifier, Version};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -65,7 +65,7 @@ impl<A: UserEntry> UserFile<A> {
     pub(super) fn parse(text: &str) -> Result<Self> {
         let accounts: BTreeMap<String, A> = toml_file::parse(text)?;
         for (name, account) in &accounts {
-            if PasswordHash::new(account.password()).is_err() {
+            if !is_hash(account.password()) {
                 bail!(
                     "the password of {} is not a hash: create one with plumb serve --hash-password",
                     name.escape_debug()
@@ -100,6 +100,17 @@ impl<A: UserEntry> UserFile<A> {
         let is_correct = Argon2::default().verify_password(password, &hash).is_ok();
         entry.filter(|_| is_correct).map(|(name, account)| (name.clone(), account.clone()))
     }
+}
+
+/// Returns whether `text` is a complete hash of Argon2 with valid parameters, as
+/// [`UserFile::authenticate`] needs it.
+fn is_hash(text: &str) -> bool {
+    let Ok(hash) = PasswordHash::new(text) else { return false };
+    hash.salt.is_some()
+        && hash.hash.is_some()
+        && Algorithm::new(hash.algorithm.as_str()).is_ok()
+        && hash.version.is_none_or(|version| Version::try_from(version).is_ok())
+        && Params::try_from(&hash).is_ok()
 }
 
 /// Returns the hash of a password in the format of the file.
@@ -152,6 +163,30 @@ mod tests {
         let hash = hash(b"x").unwrap();
         let unknown_key = format!("[mike]\npassword = \"{hash}\"\nshelf = 3\nshell = 1\n");
         assert!(UserFile::<TestAccount>::parse(&unknown_key).is_err());
+    }
+
+    #[test]
+    fn a_hash_with_which_no_password_can_be_checked_is_rejected() {
+        let hash = hash(b"x").unwrap();
+        let parse = |hash: &str| {
+            UserFile::<TestAccount>::parse(&format!("[mike]\npassword = \"{hash}\"\nshelf = 3\n"))
+        };
+        assert!(parse(&hash).is_ok());
+        let without_output = hash.rsplit_once('$').unwrap().0.to_owned();
+        for (what, malformed) in [
+            ("memory", hash.replace("m=19456", "m=x")),
+            ("too little memory", hash.replace("m=19456", "m=1")),
+            ("passes", hash.replace("t=2", "t=0")),
+            ("parameter", hash.replace("p=1", "q=1")),
+            ("algorithm", hash.replace("argon2id", "argon2x")),
+            ("other algorithm", hash.replace("argon2id", "scrypt")),
+            ("version", hash.replace("v=19", "v=18")),
+            ("salt only", without_output),
+        ] {
+            assert_ne!(malformed, hash, "{what}");
+            let error = parse(&malformed).unwrap_err().to_string();
+            assert!(error.starts_with("the password of mike is not a hash"), "{what}: {error}");
+        }
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! Tests of transfers that are ended by a Synch or by an invalid local file, and of failed password
-//! checks.
+//! Tests of transfers that are ended by a Synch, by an invalid local file or by the end of the server,
+//! and of failed password checks.
 
 use super::ftp_harness::{ControlConnection, Server, TestDirectories, pattern};
 use rustix::net::SendFlags;
+use rustix::process::Signal;
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::thread;
 
@@ -104,4 +105,33 @@ fn password_checks_release_their_memory() {
     // Each password check uses 19 MiB of memory while it runs.
     let kept_kib = anonymous_memory_kib(&server).saturating_sub(before_kib);
     assert!(kept_kib < 16 * 1024, "{kept_kib} KiB");
+}
+
+#[test]
+fn a_transfer_cut_by_the_end_of_the_server_is_logged_and_recorded_with_its_size() {
+    let directories = TestDirectories::new();
+    fs::write(directories.remote_path("large"), pattern(40_000_000)).unwrap();
+    let mut server =
+        Server::configured(&directories, "rights = \"writable\"\nstop-grace-s = 0\n", &[]);
+    let mut downloading = ControlConnection::logged_in(&server);
+    downloading.send("TYPE I");
+    let mut unread = downloading.passive();
+    assert_eq!(downloading.send("RETR large"), 150);
+    unread.read_exact(&mut [0; 6]).unwrap();
+    let mut uploading = ControlConnection::logged_in(&server);
+    let mut data = uploading.passive();
+    assert_eq!(uploading.send("STOR file"), 150);
+    data.write_all(b"a part").unwrap();
+    server.program.signal(Signal::TERM).unwrap();
+    let end = server.program.wait_for_end(net::time::Duration::from_secs(20)).unwrap();
+    assert_eq!(end.unwrap().code(), Some(0));
+    let line = server.wait_for_log("download of '/large' failed after ");
+    assert!(line.ends_with(" bytes: the server stopped"), "{line}");
+    let line = server.wait_for_log("upload of '/file' failed");
+    assert!(line.ends_with(": the server stopped"), "{line}");
+    server.wait_for_log(" s: the server stopped");
+    let journal = directories.0.join("state/plumb/transfers/journal/00000001.jsonl");
+    let records = fs::read_to_string(journal).unwrap();
+    let aborted = records.lines().filter(|record| record.contains("\"aborted-by-user\""));
+    assert_eq!(aborted.count(), 2, "{records}");
 }

@@ -180,6 +180,51 @@ fn rights_are_those_of_the_nearest_directory_and_a_refusal_names_the_missing_rig
 }
 
 #[test]
+fn changes_and_refused_commands_are_logged() {
+    let directories = TestDirectories::new();
+    fs::create_dir(directories.remote_path("closed")).unwrap();
+    fs::write(directories.remote_path("closed/file"), "").unwrap();
+    let rights = "rights = \"writable\"\n[ftp.folders]\n\"/closed\" = []\n";
+    let server = Server::configured(&directories, rights, &[]);
+    let mut line = ControlConnection::logged_in(&server);
+    assert_eq!(line.store("STOR old", b"content"), 226);
+    for (command, code, logged) in [
+        ("MKD dir", 257, "as 'ftp': created directory '/dir'"),
+        ("RNFR old", 350, ""),
+        ("RNTO dir/new", 250, "as 'ftp': renamed '/old' to '/dir/new'"),
+        ("SITE CHMOD 640 dir/new", 200, "changed the mode of '/dir/new' to 640"),
+        ("MFMT 20200102030405 dir/new", 213, "changed the modification time of '/dir/new'"),
+        ("DELE dir/new", 250, "deleted '/dir/new'"),
+        ("RMD dir", 250, "removed directory '/dir'"),
+        ("DELE dir/new", 550, "'DELE /dir/new' refused: file not found"),
+        ("CWD closed", 550, "'CWD /closed' refused: Permission denied: no right to list here"),
+        ("SITE CHMOD 640 closed/file", 550, "'SITE CHMOD 640 /closed/file' refused: Permission"),
+    ] {
+        assert_eq!(line.send(command), code, "{command}");
+        server.wait_for_log(logged);
+    }
+}
+
+#[test]
+fn refused_commands_and_transfers_are_counted_in_the_metrics() {
+    let directories = TestDirectories::new();
+    let server =
+        Server::configured(&directories, "rights = \"read-only\"\n", &["--metrics", "127.0.0.1:0"]);
+    let mut line = ControlConnection::logged_in(&server);
+    let _unused = line.passive();
+    for command in ["STOR file", "DELE file", "MKD dir", "RETR missing"] {
+        assert_eq!(line.send(command), 550, "{command}");
+    }
+    let address = server.wait_for_log("serving metrics at http://");
+    let address = address.split("http://").nth(1).unwrap().trim_end_matches("/metrics");
+    let mut scrape = std::net::TcpStream::connect(address).unwrap();
+    scrape.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut text = String::new();
+    scrape.read_to_string(&mut text).unwrap();
+    assert!(text.contains("plumb_refusals_total{protocol=\"ftp\"} 4\n"), "{text}");
+}
+
+#[test]
 fn the_overwrite_and_append_rights_are_independent() {
     let directories = TestDirectories::new();
     fs::write(directories.remote_path("old"), b"old").unwrap();

@@ -281,3 +281,32 @@ fn a_hanging_pam_module_delays_no_configured_user_and_ends_with_its_session() {
         std::thread::yield_now();
     }
 }
+
+#[test]
+fn a_server_without_root_says_that_system_users_need_root() {
+    if !is_root_of_the_machine() {
+        return;
+    }
+    let directories = TestDirectories::new();
+    let configuration = directories.local_path("serve.toml");
+    fs::write(&configuration, "[ftp]\nsystem-users = true\n").unwrap();
+    for path in [directories.0.as_path(), &directories.local_path("")] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let configuration = configuration.to_str().unwrap();
+    let plumb = env!("CARGO_BIN_EXE_plumb");
+    let check = std::process::Command::new(plumb)
+        .args(["serve", "--check", "--check-as", "nobody", "--config", configuration])
+        .args(["--ftp", "--ftp-listen", "127.0.0.1:0"])
+        .output()
+        .unwrap();
+    let messages = String::from_utf8(check.stdout).unwrap();
+    assert!(check.status.success() && messages.contains("system users need root"), "{messages}");
+    let before = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    let words = ["--config", configuration, "--ftp-listen", "127.0.0.1:0", "--no-record"];
+    let server = Server::start_by(&directories, &before, &words);
+    server.wait_for_log("system users need root: the server does not run as root");
+    let mut line = ControlConnection::connect(&server);
+    assert_eq!((line.send("USER daemon"), line.send("PASS secret")), (331, 530));
+    server.wait_for_log("refused: system users need root, and the server does not run as root");
+}

@@ -318,6 +318,11 @@ impl FtpSettings {
         self.excludes_anonymous.map(ftp_log::no_anonymous)
     }
 
+    /// Returns a warning if system users cannot log in, because the server does not run as root.
+    pub(in super::super) fn system_users_note(&self) -> Option<&'static str> {
+        (self.system.is_some() && !os::user::is_root()).then_some(ftp_log::NO_SYSTEM_USERS)
+    }
+
     /// Returns a warning for each root that the server cannot write although its users may.
     pub(in super::super) fn unwritable_roots(&self) -> Vec<String> {
         self.writable_roots().iter().filter_map(|root| write_warning(root)).collect()

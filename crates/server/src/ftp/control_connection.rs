@@ -9,7 +9,7 @@
 //! sessions use little memory.
 
 use super::client_hello;
-use super::ftp_server::FtpServer;
+use super::ftp_server::{FtpServer, Shutdown};
 use super::tickets::{self, TOKEN_LEN};
 use crate::metered::{Metered, MeteredStream};
 use carrier::TcpConnection;
@@ -188,10 +188,10 @@ impl ControlConnection {
             StartHandshake::from_parts(hello.accepted, stream).into_stream(configuration).await
         };
         let handshake = server.charge_future(Account::Encryption, handshake);
-        let mut closing = server.closing.subscribe();
+        let mut shutdown = server.shutdown.subscribe();
         let stream = tokio::select! {
             stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake) => stream??,
-            _ = closing.wait_for(|is_closing| *is_closing) => {
+            _ = shutdown.wait_for(|phase| *phase >= Shutdown::Draining) => {
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
         };

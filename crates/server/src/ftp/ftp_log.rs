@@ -56,8 +56,19 @@ pub(super) enum FtpEvent {
         action: TransferAction,
         bytes: u64,
         why: String,
+        #[serde(skip)]
+        level: Level,
     },
-    /// A command was refused because the user lacks the right.
+    /// A command has changed a file or directory.
+    Changed {
+        from: SocketAddr,
+        user: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
+        #[serde(flatten)]
+        change: Change,
+    },
+    /// A command was refused, mostly because the user lacks the right.
     #[serde(rename = "command-refused")]
     Denied {
         from: SocketAddr,
@@ -83,9 +94,40 @@ pub(super) enum FtpEvent {
         seconds: u64,
         #[serde(skip_serializing_if = "Option::is_none")]
         why: Option<String>,
+        #[serde(skip)]
+        level: Level,
     },
+    /// System users cannot log in, because the server does not run as root.
+    NoSystemUsers,
     /// Anonymous users cannot log in, because there are other users.
     NoAnonymous { because: &'static str },
+}
+
+/// Change of a file or directory by a command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "action", rename_all = "kebab-case")]
+pub(super) enum Change {
+    Delete { name: String },
+    RemoveDirectory { name: String },
+    MakeDirectory { name: String },
+    Rename { name: String, to: String },
+    SetMode { name: String, mode: String },
+    SetTime { name: String },
+    Combine { name: String },
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Delete { name } => write!(f, "deleted '{name}'"),
+            Self::RemoveDirectory { name } => write!(f, "removed directory '{name}'"),
+            Self::MakeDirectory { name } => write!(f, "created directory '{name}'"),
+            Self::Rename { name, to } => write!(f, "renamed '{name}' to '{to}'"),
+            Self::SetMode { name, mode } => write!(f, "changed the mode of '{name}' to {mode}"),
+            Self::SetTime { name } => write!(f, "changed the modification time of '{name}'"),
+            Self::Combine { name } => write!(f, "combined files into '{name}'"),
+        }
+    }
 }
 
 impl fmt::Display for FtpEvent {
@@ -110,16 +152,19 @@ impl fmt::Display for FtpEvent {
                 let time = records::format::duration(duration_us.saturating_mul(1000));
                 write!(f, "{from} as {user}: {action} of '{name}': {bytes} bytes in {time}")
             }
-            Self::Failed { from, user, host, name, action, bytes: 0, why } => {
+            Self::Failed { from, user, host, name, action, bytes: 0, why, .. } => {
                 let user = user_at_host(user, host.as_deref());
                 write!(f, "{from} as {user}: {action} of '{name}' failed: {why}")
             }
-            Self::Failed { from, user, host, name, action, bytes, why } => {
+            Self::Failed { from, user, host, name, action, bytes, why, .. } => {
                 let user = user_at_host(user, host.as_deref());
                 write!(
                     f,
                     "{from} as {user}: {action} of '{name}' failed after {bytes} bytes: {why}"
                 )
+            }
+            Self::Changed { from, user, host, change } => {
+                write!(f, "{from} as {}: {change}", user_at_host(user, host.as_deref()))
             }
             Self::Denied { from, user, host, command, why } => {
                 let user = user_at_host(user, host.as_deref());
@@ -131,10 +176,11 @@ impl fmt::Display for FtpEvent {
                  control characters are omitted or shown with ?",
                 user_at_host(user, host.as_deref())
             ),
-            Self::Left { from, seconds, why } => {
+            Self::Left { from, seconds, why, .. } => {
                 write!(f, "{from} disconnected after {seconds} s")?;
                 why.as_ref().map_or(Ok(()), |why| write!(f, ": {why}"))
             }
+            Self::NoSystemUsers => f.write_str(NO_SYSTEM_USERS),
             Self::NoAnonymous { because } => write!(f, "{}", no_anonymous(because)),
         }
     }
@@ -148,15 +194,18 @@ impl LogEvent for FtpEvent {
             | Self::Refused { .. }
             | Self::LoginFailed { .. }
             | Self::Denied { .. }
+            | Self::NoSystemUsers
             | Self::UnsendableNames { .. } => Level::Warning,
             Self::ServingFtp { .. } | Self::NoAnonymous { .. } => Level::Notice,
-            Self::LoggedIn { .. }
-            | Self::Moved { .. }
-            | Self::Failed { .. }
-            | Self::Left { .. } => Level::Info,
+            Self::LoggedIn { .. } | Self::Moved { .. } | Self::Changed { .. } => Level::Info,
+            Self::Failed { level, .. } | Self::Left { level, .. } => *level,
         }
     }
 }
+
+/// Warning that system users cannot log in, because the server does not run as root.
+pub(super) const NO_SYSTEM_USERS: &str =
+    "system users need root: the server does not run as root, so they cannot log in by FTP";
 
 /// Describes that anonymous users cannot log in, because the key `because` is set.
 pub(super) fn no_anonymous(because: &str) -> String {
@@ -208,13 +257,21 @@ mod tests {
                 action,
                 bytes,
                 why: text(),
+                level: Level::Warning,
             },
             FtpEvent::UnsendableNames { from, user: text(), host: host(), name: text(), count: 1 },
-            FtpEvent::Left { from, seconds: 1, why: Some(text()) },
+            FtpEvent::Left { from, seconds: 1, why: Some(text()), level: Level::Info },
             FtpEvent::NoAnonymous { because: "users" },
+            FtpEvent::NoSystemUsers,
             FtpEvent::Denied { from, user: text(), host: host(), command: text(), why: "why" },
+            FtpEvent::Changed {
+                from,
+                user: text(),
+                host: host(),
+                change: Change::Rename { name: text(), to: text() },
+            },
         ];
-        assert_lines_are_harmless(&events, 12, |event| match event {
+        assert_lines_are_harmless(&events, 14, |event| match event {
             FtpEvent::ServingFtp { .. } => 0,
             FtpEvent::FewDescriptors { .. } => 1,
             FtpEvent::NoTls { .. } => 2,
@@ -227,6 +284,8 @@ mod tests {
             FtpEvent::Left { .. } => 9,
             FtpEvent::NoAnonymous { .. } => 10,
             FtpEvent::Denied { .. } => 11,
+            FtpEvent::Changed { .. } => 12,
+            FtpEvent::NoSystemUsers => 13,
         });
     }
 

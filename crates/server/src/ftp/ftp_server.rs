@@ -36,6 +36,9 @@ const DESCRIPTORS_PER_SESSION: u64 = 6;
 /// server.
 const SYSTEM_CHECKS: Limits = Limits { running_max: 8, waiting_max: 64, waiting_per_source_max: 2 };
 
+/// Time for sessions to log and record their aborted transfers.
+const ABORT_TIMEOUT: Duration = Duration::from_millis(300);
+
 /// Interval at which [`FtpServer::close`] checks whether all sessions have ended.
 const CLOSE_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -68,6 +71,18 @@ impl FtpPlan {
     }
 }
 
+/// Phase of the shutdown of the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Shutdown {
+    /// The server is not shutting down.
+    #[default]
+    Running,
+    /// Running transfers continue; other sessions are closed.
+    Draining,
+    /// Transfers are aborted.
+    Aborting,
+}
+
 /// FTP server.
 pub(crate) struct FtpServer {
     pub(super) settings: RefCell<Rc<FtpSettings>>,
@@ -96,8 +111,7 @@ pub(crate) struct FtpServer {
     /// Families of sessions: each session accepts the TLS tickets of the other sessions of its user
     /// and address.
     pub(super) families: RefCell<tickets::Families>,
-    /// Whether the server is shutting down.
-    pub(super) closing: watch::Sender<bool>,
+    pub(super) shutdown: watch::Sender<Shutdown>,
     /// Number of passive ports held by each source.
     pub(super) port_shares: RefCell<HashMap<IpAddr, usize>>,
     pub(super) log: Log,
@@ -152,7 +166,7 @@ impl FtpServer {
             tls: RefCell::new(tls.tls),
             host: OnceCell::new(),
             families: RefCell::default(),
-            closing: watch::Sender::new(false),
+            shutdown: watch::Sender::default(),
             port_shares: RefCell::default(),
             log,
             transfer_log,
@@ -203,13 +217,28 @@ impl FtpServer {
         self.settings.replace(Rc::new(settings));
     }
 
-    /// Closes all sessions; running transfers get a grace period.
+    /// Closes all sessions; running transfers get a grace period, and are then aborted.
     pub(crate) async fn close(&self) {
-        self.closing.send_replace(true);
-        let until = tokio::time::Instant::now() + self.settings().grace_period;
+        self.shutdown.send_replace(Shutdown::Draining);
+        self.await_end_of_sessions(self.settings().grace_period).await;
+        self.shutdown.send_replace(Shutdown::Aborting);
+        self.await_end_of_sessions(ABORT_TIMEOUT).await;
+    }
+
+    async fn await_end_of_sessions(&self, limit: Duration) {
+        let until = tokio::time::Instant::now() + limit;
         while self.admission.borrow().sessions() > 0 && tokio::time::Instant::now() < until {
             tokio::time::sleep(CLOSE_POLL_INTERVAL).await;
         }
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        *self.shutdown.borrow() >= Shutdown::Draining
+    }
+
+    /// Returns whether transfers are aborted because the server shuts down.
+    pub(super) fn is_aborting(&self) -> bool {
+        *self.shutdown.borrow() == Shutdown::Aborting
     }
 }
 
@@ -228,6 +257,9 @@ fn allow_descriptors(settings: &FtpSettings, log: Log) {
 fn report_notes(settings: &FtpSettings, tls: &PreparedTls, log: Log) {
     for why in settings.unwritable_roots() {
         log.write(&ServeEvent::UnwritableRoot { why });
+    }
+    if settings.system_users_note().is_some() {
+        log.write(&FtpEvent::NoSystemUsers);
     }
     if let Some(because) = settings.excludes_anonymous {
         log.write(&FtpEvent::NoAnonymous { because });

@@ -289,7 +289,17 @@ async fn check_system_user(
         drop(permit);
         authentication
     });
-    Ok(outcome.await.unwrap_or(Err(SystemUserRefusal::NoPam)))
+    let outcome = outcome.await.unwrap_or(Err(SystemUserRefusal::NoPam));
+    Ok(outcome.map_err(|refusal| match refusal {
+        SystemUserRefusal::NotAuthenticated
+        | SystemUserRefusal::NoSession
+        | SystemUserRefusal::NoHome
+            if !server.is_root =>
+        {
+            SystemUserRefusal::NotRoot
+        }
+        refusal => refusal,
+    }))
 }
 
 /// Sets the contained flag on drop.

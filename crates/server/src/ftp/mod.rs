@@ -43,6 +43,7 @@ mod listing;
 mod listing_entry;
 mod local_channel;
 mod logged_in_user;
+mod logged_operation;
 mod long_work;
 mod mail;
 mod partial;

@@ -11,7 +11,8 @@ use super::upload;
 use crate::admission::AdmissionRefusal;
 use crate::listener::{ConnectionService, ServerListener};
 use crate::log::ServeEvent;
-use crate::log_text::connection_error;
+use crate::log_line::Level;
+use crate::log_text::{connection_error, connection_error_level};
 use crate::socket_set::{ConfiguredSocket, SocketDescription};
 use carrier::TcpConnection;
 use os::beneath::RootDir;
@@ -132,7 +133,7 @@ impl ConnectionService for ControlService {
     }
 
     fn is_closing(&self) -> bool {
-        *self.server.closing.borrow()
+        self.server.is_closing()
     }
 
     fn admit(&self, peer: SocketAddr) -> Result<(), AdmissionRefusal> {
@@ -152,9 +153,10 @@ impl ConnectionService for ControlService {
     async fn serve(self: Rc<Self>, connection: TcpConnection, peer: SocketAddr) {
         let started_at = Instant::now();
         let result = self.run_session(connection, peer).await;
+        let level = result.as_ref().err().map_or(Level::Info, connection_error_level);
         let why = result.err().map(|error| connection_error(&error));
         let seconds = started_at.elapsed().as_secs();
-        self.server.log.write(&FtpEvent::Left { from: peer, seconds, why });
+        self.server.log.write(&FtpEvent::Left { from: peer, seconds, why, level });
     }
 
     fn release(&self, peer: SocketAddr) {

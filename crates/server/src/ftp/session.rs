@@ -9,10 +9,11 @@ use super::control_connection::ControlConnection;
 use super::data::{Marker, Payload, ServerTransferStats, Stream};
 use super::default_tls::{DefaultTls, TlsOptions};
 use super::ftp_log::FtpEvent;
-use super::ftp_server::FtpServer;
+use super::ftp_server::{FtpServer, Shutdown};
 use super::futures::{accept, elapse};
 use super::local_channel::LocalQueue;
 use super::logged_in_user::{self, LoggedInUser, LoginOutcome};
+use super::logged_operation::LoggedOperation;
 use super::long_work::{self, LongOperation};
 use super::mail::{Sender, Spool};
 use super::passive::{PassiveListener, PortShare};
@@ -134,6 +135,8 @@ pub(super) struct FtpSession {
     selected_partial: Option<VirtualPath>,
     /// Path of the SIZE or SITE PARTIAL command in progress.
     size_query: Option<VirtualPath>,
+    /// Operation in progress whose result is logged.
+    logged_operation: Option<Box<LoggedOperation>>,
     /// Data connection that no transfer uses yet.
     data_connection: Option<Stream>,
     /// Number of the current data route. Each listener and each requested connection is a new
@@ -147,7 +150,7 @@ pub(super) struct FtpSession {
     tls_change: Option<TlsChange>,
     task_results: LocalQueue<TaskResult>,
     markers: LocalQueue<Marker>,
-    closing: watch::Receiver<bool>,
+    shutdown: watch::Receiver<Shutdown>,
     /// Numbering of the transfer records of this session.
     record_session: RecordedSession,
     /// Timing of TLS and login, for the records.
@@ -199,7 +202,7 @@ impl FtpSession {
         let engine = engine::Server::new(settings, local, peer, &server.context().cx());
         let tls = tls_options.is_implicit_tls.then(|| started_at.elapsed());
         let record_session = server.transfer_log.session();
-        let closing = server.closing.subscribe();
+        let shutdown = server.shutdown.subscribe();
         Ok(Self {
             server,
             tls_options,
@@ -220,6 +223,7 @@ impl FtpSession {
             awaits_data: false,
             selected_partial: None,
             size_query: None,
+            logged_operation: None,
             data_connection: None,
             route_number: 0,
             running: None,
@@ -228,7 +232,7 @@ impl FtpSession {
             tls_change: None,
             task_results: LocalQueue::new(TASK_RESULTS_MAX),
             markers: LocalQueue::new(MARKERS_MAX),
-            closing,
+            shutdown,
             record_session,
             login_timing: LoginTiming { started_at, tls, login: None, is_anonymous: true },
             data_requested_at: None,
@@ -266,17 +270,23 @@ impl FtpSession {
                 Box::pin(self.control.await_close()).await;
                 return Ok(());
             }
-            if *self.closing.borrow() {
+            let is_closing = self.server.is_closing();
+            if is_closing {
                 // The reply has been sent, and the server no longer waits for a sign that the
                 // client has read it.
                 self.engine.confirm_upload(&mut self.server.context().cx());
                 self.handle_events();
             }
+            if self.server.is_aborting() {
+                self.report_progress();
+                let why = "the server stopped";
+                return Err(io::Error::new(io::ErrorKind::ConnectionAborted, why));
+            }
             let is_transferring = self.running.as_ref().is_some_and(|running| {
                 // An interrupted listing can be requested again.
                 !matches!(running.transfer.kind, TransferKind::List { .. })
             });
-            if *self.closing.borrow() && !is_transferring && !has_output {
+            if is_closing && !is_transferring && !has_output {
                 Box::pin(self.control.close(SHUTDOWN_REPLY)).await;
                 self.engine.peer_closed(&mut self.server.context().cx());
                 return Ok(());
@@ -339,7 +349,7 @@ impl FtpSession {
                     self.engine.timeout(&mut self.server.context().cx());
                 }
             }
-            _ = self.closing.changed() => {}
+            _ = self.shutdown.changed() => {}
         }
         self.server.context().meter.count(Counter::Wakeups);
         Ok(())
@@ -537,6 +547,9 @@ impl FtpSession {
         if let Ok(Outcome::PartialSize(_)) = &result {
             self.selected_partial = size_query;
         }
+        if let Some(operation) = self.logged_operation.take() {
+            self.log_operation(*operation, result.as_ref().err().copied());
+        }
         self.engine.on_performed(result, &mut self.server.context().cx());
     }
 
@@ -561,6 +574,7 @@ impl FtpSession {
             Operation::Size { path, .. } => self.size_query = Some(path.clone()),
             _ => {}
         }
+        self.logged_operation = LoggedOperation::new(&operation).map(Box::new);
         view.selected_partial.clone_from(&self.selected_partial);
         let server = Rc::clone(&self.server);
         let hash_max_bytes = match self.login_timing.is_anonymous {

@@ -56,6 +56,9 @@ pub(super) struct SystemUserSettings {
 pub(super) enum SystemUserRefusal {
     /// Wrong name or password. The client gets no more detail.
     NotAuthenticated,
+    /// The login failed, and the server does not run as root. PAM can then only check the password
+    /// of the server's own user.
+    NotRoot,
     /// PAM is missing or does not answer.
     NoPam,
     /// The user is authenticated but may not use FTP.
@@ -71,6 +74,7 @@ impl SystemUserRefusal {
     pub(super) const fn reason(self) -> &'static str {
         match self {
             Self::NotAuthenticated => "wrong password",
+            Self::NotRoot => "system users need root, and the server does not run as root",
             Self::NoPam => "PAM is not available or does not answer",
             Self::NotAllowed => "user may not use FTP: check the shell and /etc/ftpusers",
             Self::NoSession => "PAM cannot open a session",

@@ -118,7 +118,7 @@ type Counter = (&'static str, &'static str, fn(&SessionCounts) -> u64);
 fn write_session_counters(out: &mut Exposition, traffic: &[ProtocolTraffic]) {
     let counters: [Counter; 2] = [
         ("plumb_sessions", "Sessions started.", |tally| tally.sessions),
-        ("plumb_refusals", "Refused connections and requests.", |tally| tally.refusals),
+        ("plumb_refusals", "Refused connections, commands and transfers.", |tally| tally.refusals),
     ];
     for (name, help, value_of) in counters {
         out.head(name, MetricKind::Counter, help);

@@ -4,6 +4,7 @@ use super::super::root::Rights;
 use super::running_transfer::RunningTransfer;
 use super::tftp_log::TftpEvent;
 use super::tftp_server::TftpServer;
+use crate::log_line::Level;
 use crate::log_text::{TransferAction, escape_name};
 use anyhow::Result;
 use carrier::EngineContext;
@@ -127,8 +128,21 @@ pub(super) async fn serve(
             let duration_us = u64::try_from(stats.total.as_micros()).unwrap_or(u64::MAX);
             TftpEvent::Moved { from, name, action, bytes, duration_us }
         }
-        Some(error) => TftpEvent::Failed { from, name, action, bytes, why: reason_of(error) },
+        Some(error) => {
+            let level = level_of(error);
+            TftpEvent::Failed { from, name, action, bytes, why: reason_of(error), level }
+        }
     });
+}
+
+/// Returns the level of a failed transfer. An error packet of the client is no failure: a client may
+/// request a file only for its size.
+const fn level_of(error: &TftpError) -> Level {
+    match error {
+        TftpError::Refused(..) => Level::Info,
+        TftpError::Stopped => Level::Notice,
+        _ => Level::Warning,
+    }
 }
 
 /// Describes the reason for the log, whose line already names peer and file.

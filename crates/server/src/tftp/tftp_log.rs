@@ -21,7 +21,15 @@ pub(super) enum TftpEvent {
     Moved { from: SocketAddr, name: String, action: TransferAction, bytes: u64, duration_us: u64 },
     /// A transfer failed.
     #[serde(rename = "transfer-failed")]
-    Failed { from: SocketAddr, name: String, action: TransferAction, bytes: u64, why: String },
+    Failed {
+        from: SocketAddr,
+        name: String,
+        action: TransferAction,
+        bytes: u64,
+        why: String,
+        #[serde(skip)]
+        level: Level,
+    },
 }
 
 impl fmt::Display for TftpEvent {
@@ -37,7 +45,7 @@ impl fmt::Display for TftpEvent {
                 let time = records::format::duration(duration_us.saturating_mul(1000));
                 write!(f, "{from}: {action} of '{name}': {bytes} bytes in {time}")
             }
-            Self::Failed { from, name, action, bytes, why } => {
+            Self::Failed { from, name, action, bytes, why, .. } => {
                 write!(f, "{from}: {action} of '{name}' failed after {bytes} bytes: {why}")
             }
         }
@@ -49,7 +57,8 @@ impl LogEvent for TftpEvent {
         match self {
             Self::Declined { .. } => Level::Warning,
             Self::Serving { .. } => Level::Notice,
-            Self::Moved { .. } | Self::Failed { .. } => Level::Info,
+            Self::Moved { .. } => Level::Info,
+            Self::Failed { level, .. } => *level,
         }
     }
 }
@@ -69,7 +78,14 @@ mod tests {
             TftpEvent::Serving { at: text(), root: text(), rights: "rights" },
             TftpEvent::Declined { from, name: text(), why: text() },
             TftpEvent::Moved { from, name: text(), action, bytes: 1, duration_us: 1 },
-            TftpEvent::Failed { from, name: text(), action, bytes: 1, why: text() },
+            TftpEvent::Failed {
+                from,
+                name: text(),
+                action,
+                bytes: 1,
+                why: text(),
+                level: Level::Warning,
+            },
         ];
         assert_lines_are_harmless(&events, 4, |event| match event {
             TftpEvent::Serving { .. } => 0,

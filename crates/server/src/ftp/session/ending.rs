@@ -8,7 +8,9 @@
 use super::{FtpSession, TaskResult};
 use crate::ftp::data::ServerTransferStats;
 use crate::ftp::ftp_log::FtpEvent;
+use crate::ftp::logged_operation::LoggedOperation;
 use crate::ftp::upload::Upload;
+use crate::log_line::Level;
 use crate::log_text::{TransferAction, escape_name};
 use os::clock::thread_cpu_time;
 use protocols::ftp::listing::ListForm;
@@ -180,7 +182,16 @@ impl FtpSession {
         // After an upload was placed, the session may have waited for a sign that the client is
         // alive.
         let now = running.placed_at.unwrap_or_else(Instant::now);
-        let reason = finished.result.err().map(reason_of);
+        let is_aborted_by_server =
+            self.server.is_aborting() && finished.result == Err(TransferError::ControlLost);
+        let result = match finished.result {
+            _ if is_aborted_by_server => Some((Outcome::AbortedByUser, "the server stopped")),
+            result => result.err().map(|error| (outcome_of(error), reason_of(error))),
+        };
+        let reason = result.map(|(_, reason)| reason);
+        if result.is_some_and(|(outcome, _)| outcome == Outcome::Refused) {
+            self.count_refusal();
+        }
         let timing = ControlTiming {
             command_at: running.received_at,
             opened_at: running.opened_at,
@@ -188,7 +199,7 @@ impl FtpSession {
             data_connected_at: self.data_connected_at.take(),
             finished_at: now,
         };
-        note_result(&mut running.record, &running.stats, &timing, finished, reason);
+        note_result(&mut running.record, &running.stats, &timing, finished, result);
         self.store_record(&running.stats, &mut running.record);
         let user = self.engine.user().map(|user| escape_name(user.as_bytes()));
         let from = self.peer;
@@ -217,13 +228,36 @@ impl FtpSession {
             None => FtpEvent::Moved { from, user, host, name, action, bytes, duration_us },
             Some(reason) => {
                 let why = reason.to_owned();
-                FtpEvent::Failed { from, user, host, name, action, bytes, why }
+                let level = match finished.result {
+                    _ if is_aborted_by_server => Level::Notice,
+                    // The client has ended the transfer.
+                    Err(
+                        TransferError::Aborted
+                        | TransferError::ControlLost
+                        | TransferError::ConnectionLost,
+                    ) => Level::Info,
+                    _ => Level::Warning,
+                };
+                FtpEvent::Failed { from, user, host, name, action, bytes, why, level }
             }
         });
     }
 
+    /// Logs the result of an operation.
+    pub(super) fn log_operation(&self, operation: LoggedOperation, error: Option<FileError>) {
+        let user = self.engine.user().map(|user| escape_name(user.as_bytes())).unwrap_or_default();
+        let failure = error.map(|error| (error, reason_of(TransferError::File(error))));
+        for event in operation.events(self.peer, &user, self.host.as_deref(), failure) {
+            if matches!(event, FtpEvent::Denied { .. }) {
+                self.count_refusal();
+            }
+            self.server.log.write(&event);
+        }
+    }
+
     /// Logs a command that the user may not use.
     pub(super) fn log_denied(&self, command: &[u8], why: &'static str) {
+        self.count_refusal();
         let user = self.engine.user().map(|user| escape_name(user.as_bytes()));
         self.server.log.write(&FtpEvent::Denied {
             from: self.peer,
@@ -236,6 +270,7 @@ impl FtpSession {
 
     /// Logs that the client was refused because it does not use TLS.
     pub(super) fn log_missing_tls(&self, missing: MissingTls) {
+        self.count_refusal();
         let why = match missing {
             MissingTls::Login => "it sent USER without AUTH TLS, and TLS is required",
             MissingTls::Data => {
@@ -243,6 +278,10 @@ impl FtpSession {
             }
         };
         self.server.log.write(&FtpEvent::Refused { from: self.peer, why: why.to_owned() });
+    }
+
+    fn count_refusal(&self) {
+        self.server.admission.borrow_mut().count_refusal();
     }
 
     /// Adds the session's data to a record and queues the record.
@@ -329,7 +368,7 @@ fn note_result(
     stats: &ServerTransferStats,
     timing: &ControlTiming,
     finished: &Finished,
-    reason: Option<&str>,
+    failure: Option<(Outcome, &str)>,
 ) {
     let transfer = &mut record.transfer;
     let data = stats.data();
@@ -341,19 +380,19 @@ fn note_result(
     time.first_byte_ns = nanos_between(command, data.first_byte_at);
     time.last_byte_to_226_ns = nanos_between(data.ended_at, Some(timing.finished_at));
     transfer.result.final_reply = finished.reply.map(u64::from);
-    record.end(outcome_of(finished.result), reason);
+    let (outcome, reason) = failure.unzip();
+    record.end(outcome.unwrap_or(Outcome::Complete), reason);
 }
 
-fn outcome_of(result: Result<(), TransferError>) -> Outcome {
-    match result {
-        Ok(()) => Outcome::Complete,
-        Err(TransferError::NoConnection | TransferError::Stalled) => Outcome::Timeout,
-        Err(TransferError::ConnectionLost | TransferError::ControlLost) => Outcome::AbortedByPeer,
-        Err(TransferError::Aborted) => Outcome::AbortedByUser,
-        Err(TransferError::File(FileError::NoSpace | FileError::Local)) => Outcome::Disk,
-        Err(TransferError::File(FileError::Quota | FileError::Limit)) => Outcome::Quota,
-        Err(TransferError::File(_)) => Outcome::Refused,
-        Err(TransferError::Tls | TransferError::TlsNotResumed | TransferError::Malformed) => {
+fn outcome_of(error: TransferError) -> Outcome {
+    match error {
+        TransferError::NoConnection | TransferError::Stalled => Outcome::Timeout,
+        TransferError::ConnectionLost | TransferError::ControlLost => Outcome::AbortedByPeer,
+        TransferError::Aborted => Outcome::AbortedByUser,
+        TransferError::File(FileError::NoSpace | FileError::Local) => Outcome::Disk,
+        TransferError::File(FileError::Quota | FileError::Limit) => Outcome::Quota,
+        TransferError::File(_) => Outcome::Refused,
+        TransferError::Tls | TransferError::TlsNotResumed | TransferError::Malformed => {
             Outcome::Protocol
         }
     }
