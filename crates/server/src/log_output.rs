@@ -1,5 +1,5 @@
-//! Output of the log: standard error, a file that is opened again on SIGHUP and SIGUSR1, or both. A reload can
-//! change the output.
+//! Output of the log: standard error, a file that is opened again on SIGHUP and SIGUSR1, or both. A
+//! reload can change the output.
 //!
 //! A separate thread writes the lines ([`LineWriter`]), so that no server blocks on the reader of the
 //! log.
