@@ -246,8 +246,10 @@ fn root_creates_the_store_of_a_service_with_the_rights_of_its_user() {
     }
     let directory = TestDirectory::new();
     store_with_journal(&directory);
-    for path in ["", "journal"] {
-        chown(directory.0.join(path), Some(DAEMON), Some(DAEMON)).unwrap();
+    let journal = directory.0.join("journal");
+    let files = std::fs::read_dir(&journal).unwrap().map(|file| file.unwrap().path());
+    for path in files.chain([directory.0.clone(), journal.clone()]) {
+        chown(path, Some(DAEMON), Some(DAEMON)).unwrap();
     }
     let owner_of_new = |name: &str| {
         let metadata = std::fs::symlink_metadata(directory.0.join(name)).unwrap();
