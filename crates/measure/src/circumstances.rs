@@ -1,7 +1,7 @@
 //! Circumstances of a measured login: the target, its carrier and the times before the session.
 
 use super::echo::Keystroke;
-use super::login_session::SessionResults;
+use super::session_results::SessionResults;
 use super::target::SerialTarget;
 use super::timestamps::{Rates, SpentTime};
 use carrier::Route;

@@ -6,9 +6,9 @@
 
 use super::circumstances::{Carrier, Circumstances};
 use super::concurrent_echo::EchoUnderLoad;
-use super::login_session::SessionResults;
 use super::observed_session::{self, echoes};
 use super::screen_output::SCREENFUL_CELLS;
+use super::session_results::SessionResults;
 use carrier::CarrierStatus;
 use records::measurement::Phases;
 use records::prediction::{self, Forecast, Model, Prediction, Quantity};

@@ -3,7 +3,7 @@
 use super::circumstances::{Carrier, Circumstances};
 use super::console::{COLUMNS, ROWS};
 use super::interrupt::Interrupts;
-use super::login_session::{MeasureSession, SessionResults};
+use super::login_session::MeasureSession;
 use super::measure_options::{DEFAULT_KEYS, MeasureOptions};
 use super::outcome::{FailureKind, TryFailure, TryResults, Usable};
 use super::probe_login::{
@@ -13,6 +13,7 @@ use super::progress::ProgressLine;
 use super::prompt::Prompts;
 use super::record::{measurement, median_keystroke};
 use super::session_parameters::SessionParameters;
+use super::session_results::SessionResults;
 use super::target::{LoginTarget, ProgramTarget};
 use anyhow::Result;
 use carrier::{
@@ -236,7 +237,7 @@ impl Logins<'_> {
         context: &mut EngineContext,
     ) -> Result<Result<FinishedSession<S>, TryFailure>> {
         let (target, uses_tls) = match self.target {
-            LoginTarget::Host { target, uses_tls } => (target, *uses_tls),
+            LoginTarget::Host { target, uses_tls, .. } => (target, *uses_tls),
             LoginTarget::Line(line) => {
                 let ended =
                     carrier::run_on_serial_line(session, &line.device, line.settings, context)?;

@@ -13,11 +13,11 @@
 //! next stage runs, so that the report contains everything that could be measured. Return is
 //! pressed only at a shell prompt, or if a user name and a password were specified.
 
-use super::command_response::{CommandResponses, ResponseTimes};
+use super::command_response::CommandResponses;
 use super::concurrent_echo::{EchoUnderLoad, KeysUnderLoad, PACED_KEYS, PacedKeys};
 use super::console::{MeasureConsole, WaitTimes, Watch};
-use super::echo::{Echo, Keystroke, Progress};
-use super::long_output::{LongOutputs, SustainedEcho};
+use super::echo::{Echo, Progress};
+use super::long_output::LongOutputs;
 use super::nanoseconds::nanos;
 use super::progress::ProgressLine;
 use super::prompt::{Prompt, Wait};
@@ -25,14 +25,15 @@ use super::screen_output::{
     OutputRequest, OutputSource, ReceivedOutput, SCREENFUL_CELLS, SCREENFUL_COMMAND,
 };
 use super::session_parameters::{Login, SessionParameters};
+use super::session_results::SessionResults;
 use super::short_output::ShortOutputs;
-use super::timestamps::SpentTime;
 use anyhow::Result;
 use carrier::{AckPolicy, CarrierStatus, Outcome, StreamSession};
 use net::Cx;
 use net::application::Stream;
 use net::meter::Counter;
 use net::time::{Duration, Instant};
+use records::format::duration;
 use records::verdict::Unfinished;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -40,72 +41,6 @@ use std::os::unix::net::UnixStream;
 /// Initial silence on a serial line after which keys are typed: the prompt may have been printed
 /// before the session started.
 const SERIAL_LINE_SILENCE: Duration = Duration::from_secs(1);
-
-/// Results of the session.
-#[derive(Debug, Default)]
-pub struct SessionResults {
-    /// Time at which the connection opened.
-    pub opened_at: Option<Instant>,
-    /// Time of the first data from the remote host.
-    pub(crate) first_data_at: Option<Instant>,
-    /// Time at which the negotiation was complete.
-    pub(crate) negotiated_at: Option<Instant>,
-    /// First prompt, and the time of its last character.
-    pub(crate) prompt: Option<(Prompt, Instant)>,
-    /// Whether no data had arrived at the time in `prompt`. That time is then only the expiration
-    /// of the session's own timeout.
-    pub(crate) is_silent: bool,
-    /// Commands with their output.
-    pub initial_commands: Vec<(String, Vec<u8>)>,
-    /// Timed keystrokes with their echoes.
-    pub(crate) keystrokes: Vec<Keystroke>,
-    /// Number of keys that were to be typed, if it was reduced because the path is slow.
-    pub(crate) reduced_from: Option<usize>,
-    /// Echo times of the keys that erased the timed characters.
-    pub(crate) erasures: Vec<Duration>,
-    /// Intervals between two consecutive stamps: the overhead of the measurement.
-    pub(crate) stamp_overheads: Vec<SpentTime>,
-    /// CPU time of this process per typed key.
-    pub(crate) cpu_per_key: Option<Duration>,
-    /// Short outputs before the screenful.
-    pub(crate) short_outputs: Vec<Watch>,
-    /// Screenful, and whether a command produced it.
-    pub(crate) screenful: Option<(ReceivedOutput, bool)>,
-    /// Echo times of keys typed at a steady pace.
-    pub(crate) paced_echoes: Vec<Duration>,
-    /// A screenful whose segments are acknowledged with the usual delay of other programs.
-    pub(crate) screenful_delayed_ack: Option<ReceivedOutput>,
-    /// Short answers with immediate and with delayed acknowledgments.
-    pub(crate) response_times: ResponseTimes,
-    /// A long output, and the echo times of keys typed during it.
-    pub(crate) under_load: Option<EchoUnderLoad>,
-    /// Further, longer outputs after `under_load`, and the echo times of keys typed during them.
-    pub(crate) sustained: Option<SustainedEcho>,
-    /// Whether the remote host refused the login.
-    pub(crate) is_refused: bool,
-    /// Whether the remote host ended the session or stopped answering before all was measured.
-    pub(crate) is_cut_off: bool,
-    /// The output or echo that ended the session because it was incomplete.
-    pub(crate) unfinished: Option<Unfinished>,
-    /// Time from the user name until the prompt for a password.
-    pub(crate) password_prompt: Option<Duration>,
-    /// Time from the last answer to a login prompt until the shell's prompt.
-    pub(crate) login: Option<Duration>,
-    /// Time that this process waited for a CPU from the connection to the first key.
-    pub(crate) login_wait: Option<Duration>,
-    /// Status of the carrier before and after the echoes.
-    pub(crate) status_of_echoes: [Option<CarrierStatus>; 2],
-    /// Status of the carrier before and after the screenful.
-    pub(crate) status_of_screenful: [Option<CarrierStatus>; 2],
-    /// Status of the carrier before the long output.
-    pub(crate) status_before: Option<CarrierStatus>,
-    /// Status of the carrier after the longest output.
-    pub(crate) status_sustained: Option<CarrierStatus>,
-    /// Latest status of the carrier, not counting the status after the longest output.
-    pub(crate) status: Option<CarrierStatus>,
-    /// Incomplete parts of the measurement, each a sentence without a full stop.
-    pub notes: Vec<String>,
-}
 
 enum Stage {
     Opening,
@@ -134,6 +69,8 @@ pub struct MeasureSession {
     /// Key that erases a character, if known.
     eraser: Option<u8>,
     has_outstanding_answers: bool,
+    /// Whether the carrier is a serial line or a pseudo-terminal, without Telnet.
+    is_on_line: bool,
     /// Whether the carrier is a program on a pseudo-terminal.
     is_program: bool,
     /// Whether the session ends after the echoes of single keys.
@@ -164,6 +101,7 @@ impl MeasureSession {
             is_in_shell: false,
             eraser: None,
             has_outstanding_answers: true,
+            is_on_line: false,
             is_program: false,
             ends_after_echo: false,
             wants_status: false,
@@ -185,7 +123,7 @@ impl MeasureSession {
         let mut console = MeasureConsole::on_line();
         console.set_run_queue_reader(plan.run_queue_wait);
         let session = Self::new(plan, interrupts, progress);
-        Self { console, greeting_timeout: SERIAL_LINE_SILENCE, ..session }
+        Self { console, greeting_timeout: SERIAL_LINE_SILENCE, is_on_line: true, ..session }
     }
 
     /// Creates a session over a program on a pseudo-terminal. The program may connect for some time
@@ -207,6 +145,15 @@ impl MeasureSession {
     /// Returns the last line of text on the screen.
     pub(crate) fn last_line(&self) -> Option<String> {
         self.console.last_line()
+    }
+
+    /// Returns the number of single keys whose echo has arrived.
+    #[cfg(test)]
+    pub(crate) fn echoed_keys(&self) -> usize {
+        match &self.stage {
+            Stage::Echo { echo, .. } => echo.keystrokes.len(),
+            _ => self.findings.keystrokes.len(),
+        }
     }
 
     /// Ends the session after its connection ended with `outcome`, and returns the findings.
@@ -261,6 +208,10 @@ impl MeasureSession {
             Stage::Opening | Stage::Over => return Err(None),
             Stage::FirstPrompt(wait) => {
                 let (prompt, at) = wait.poll(&self.console, &self.plan.prompts, cx.now)?;
+                if prompt == Prompt::Silence && self.is_before_prompt() {
+                    self.end_without_prompt();
+                    return Ok(());
+                }
                 self.findings.prompt = Some((prompt, at));
                 self.findings.is_silent = self.console.data_at().is_none();
                 self.on_prompt(prompt, false, cx);
@@ -367,6 +318,32 @@ impl MeasureSession {
             (_, None) => {}
         }
         self.begin_echo(cx);
+    }
+
+    /// Returns whether a remote host that speaks Telnet has printed at most a greeting. Keys typed
+    /// now would be discarded or become a part of the user name.
+    fn is_before_prompt(&self) -> bool {
+        let has_answered =
+            self.console.data_at().is_some() || self.findings.negotiated_at.is_some();
+        !self.is_on_line && has_answered && self.console.line().trim().is_empty()
+    }
+
+    fn end_without_prompt(&mut self) {
+        self.findings.is_cut_off = true;
+        let timeout = duration(nanos(self.plan.timeout));
+        self.note(&format!("no login prompt within {timeout}; use a longer --timeout"));
+        self.end();
+    }
+
+    /// Returns the note on an interrupt: before a prompt, the wait for it.
+    fn interruption(&self, now: Instant) -> String {
+        let (wait, prompt) = match &self.stage {
+            Stage::FirstPrompt(wait) => (wait, "login prompt"),
+            Stage::LoggingIn { wait, .. } => (wait, "shell prompt"),
+            _ => return "interrupted".to_owned(),
+        };
+        let (started_at, _) = wait.limits();
+        format!("no {prompt} after {}", duration(nanos(now - started_at)))
     }
 
     /// Ends the session at a question that it must not answer.
@@ -640,7 +617,8 @@ impl Stream for MeasureSession {
         self.waits_at_opening = self.console.waits();
         self.console.start(cx);
         let timeout = self.greeting_timeout.min(self.plan.timeout);
-        self.stage = Stage::FirstPrompt(Wait::new(cx.now, timeout));
+        let wait = Wait::new(cx.now, timeout).with_silence_at_most(self.plan.timeout);
+        self.stage = Stage::FirstPrompt(wait);
         self.poll(cx);
     }
 
@@ -707,8 +685,8 @@ impl StreamSession for MeasureSession {
         self.interrupts.iter().map(AsFd::as_fd).collect()
     }
 
-    fn take_input(&mut self, _index: usize, _cx: &mut Cx<'_>) -> Result<()> {
-        self.note("interrupted");
+    fn take_input(&mut self, _index: usize, cx: &mut Cx<'_>) -> Result<()> {
+        self.note(&self.interruption(cx.now));
         self.store_echoes();
         self.wants_status = false;
         self.stage = Stage::Over;

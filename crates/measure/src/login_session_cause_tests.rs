@@ -286,6 +286,11 @@ impl Scenario {
 
     /// Measures the login and returns the record.
     fn measure(&self) -> Measurement {
+        self.measure_until(usize::MAX)
+    }
+
+    /// Like [`Self::measure`], with an interrupt after `keys` keys.
+    fn measure_until(&self, keys: usize) -> Measurement {
         let mut world = self.world();
         let drive_result = world.drive(|world| {
             let host = &mut world.user;
@@ -297,7 +302,9 @@ impl Scenario {
                 tcp_app.stream.take_status(&status);
             }
             tcp_app.set_acknowledging(tcp_app.stream.ack_policy().predicate());
-            tcp_app.stream.is_over() || world.now() > Instant::ZERO + TIME_LIMIT
+            tcp_app.stream.is_over()
+                || tcp_app.stream.echoed_keys() >= keys
+                || world.now() > Instant::ZERO + TIME_LIMIT
         });
         drive_result.unwrap_or_else(|stuck| panic!("{stuck}: {self:?}"));
         let findings = world.user.application.stream.into_findings(Outcome::LocalClosed);
@@ -437,6 +444,19 @@ fn the_verdict_names_injected_login_causes_first() {
     assert_eq!(named_kinds, INJECTED.len());
     // There are 102 sessions.
     assert!(named_first >= 95, "{named_first}");
+}
+
+#[test]
+fn the_verdict_on_the_session_set_up_does_not_depend_on_the_number_of_keys() {
+    let mut scenario = Scenario::healthy(ms(12), 20);
+    scenario.shell.login = ms(3_000);
+    for keys in [5, 15, 38] {
+        let record = scenario.measure_until(keys);
+        let names: Vec<_> = record.causes.iter().map(|cause| cause.name.as_str()).collect();
+        assert_eq!(names, [CauseKind::SlowLogin.name()], "{keys}: {}", record.verdict);
+    }
+    let record = Scenario::healthy(ms(12), 20).measure_until(5);
+    assert!(record.causes.is_empty(), "{}", record.verdict);
 }
 
 #[test]

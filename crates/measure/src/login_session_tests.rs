@@ -1,11 +1,12 @@
 //! Tests of the session against remote hosts that answer in virtual time.
 
 use super::circumstances::{Carrier, Circumstances};
-use super::login_session::{MeasureSession, SessionResults};
+use super::login_session::MeasureSession;
 use super::progress::ProgressLine;
 use super::prompt::{Prompt, Prompts};
 use super::record::measurement;
 use super::session_parameters::{Login, SessionParameters};
+use super::session_results::SessionResults;
 use super::target::SerialTarget;
 use super::timestamps::SpentTime;
 use carrier::{CarrierStatus, Outcome, Route, StreamSession};
@@ -365,6 +366,29 @@ fn without_echo_the_session_ends_without_a_screenful() {
 fn an_unknown_prompt_is_recognized_by_the_following_silence() {
     let (findings, _) = run_session(plan(1), RemoteShell { prompt: "hello", ..RemoteShell::new() });
     assert_eq!(findings.prompt, Some((Prompt::Silence, Instant::ZERO + LATENCY)));
+}
+
+#[test]
+fn a_greeting_without_a_prompt_ends_the_session_before_a_key_is_typed() {
+    let plan = SessionParameters { timeout: Duration::from_secs(1), ..plan(30) };
+    let remote = RemoteShell { prompt: "\r\r\nDebian GNU/Linux 12\r\n\r", ..RemoteShell::new() };
+    let (findings, typed) = run_session(plan, remote);
+    let note = "no login prompt within 1.00 s; use a longer --timeout";
+    assert_eq!((findings.notes.as_slice(), typed.as_slice()), (&[note.to_owned()][..], &[][..]));
+    assert!(findings.is_cut_off && findings.unfinished.is_none() && findings.prompt.is_none());
+}
+
+#[test]
+fn an_interrupt_before_the_prompt_is_noted_with_the_wait() {
+    let mut session = MeasureSession::new(plan(1), None, ProgressLine::default());
+    let mut meter = Meter::new(Clock::None);
+    let mut rng = Rng::from_seed(1);
+    let mut cx = Cx { now: Instant::ZERO, rng: &mut rng, meter: &mut meter };
+    session.opened(&mut cx);
+    cx.now = Instant::ZERO + Duration::from_millis(950);
+    session.take_input(0, &mut cx).unwrap();
+    let findings = session.into_findings(Outcome::LocalClosed);
+    assert_eq!(findings.notes, ["no login prompt after 950 ms"]);
 }
 
 #[test]

@@ -33,6 +33,17 @@ pub(super) fn conclude(record: &mut Measurement, observed: &Observation) {
     }
 }
 
+/// Adds the causes that delayed the steps up to the prompt, and no others, to `record`, and states
+/// them before its verdict.
+pub(super) fn conclude_on_steps(record: &mut Measurement, observed: &Observation) {
+    let mut causes = verdict::causes(observed);
+    causes.retain(|cause| cause.operation == Operation::Login);
+    if !causes.is_empty() {
+        record.causes = causes.iter().map(NamedCause::from).collect();
+        record.verdict = format!("{} {}", verdict::conclusion(&causes), record.verdict);
+    }
+}
+
 /// Returns the observations of a session with an FTP server.
 pub(super) fn session_of_ftp(found: &ProbeResult) -> FileSession {
     let SetupTimes { resolve, connect, tls, login, greeting, exchanges, own_wait, .. } =

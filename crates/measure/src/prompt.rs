@@ -85,6 +85,11 @@ impl Wait {
         Self { started_at, timeout, silence: SILENCE_TIMEOUT }
     }
 
+    /// Limits the silence after which unknown text is accepted as a prompt to `timeout`.
+    pub(crate) fn with_silence_at_most(self, timeout: Duration) -> Self {
+        Self { silence: self.silence.min(timeout), ..self }
+    }
+
     /// Starts a wait for an expected prompt, during which output may pause for the whole timeout.
     pub(crate) fn for_known(started_at: Instant, timeout: Duration) -> Self {
         Self { started_at, timeout, silence: timeout }
@@ -147,7 +152,7 @@ impl Wait {
     /// Returns `quiet_at` or the end of the whole wait, whichever is earlier. Some hosts never stop
     /// sending.
     fn bounded_by_timeout(&self, quiet_at: Instant) -> Instant {
-        quiet_at.min(self.started_at + self.timeout.max(SILENCE_TIMEOUT))
+        quiet_at.min(self.started_at + self.timeout.max(self.silence))
     }
 }
 

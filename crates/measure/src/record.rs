@@ -1,9 +1,9 @@
 //! Conversion of the findings of a login session to the stored record.
 
 use super::circumstances::{Carrier, Circumstances};
-use super::login_session::SessionResults;
 use super::nanoseconds::nanos;
 use super::prompt::Prompt;
+use super::session_results::SessionResults;
 use super::timestamps::{LAYERS, Rates, SpentTime};
 use super::{forecast_login, observed, observed_session};
 use carrier::CarrierStatus;
@@ -112,6 +112,10 @@ pub fn measurement(findings: &SessionResults, circumstances: &Circumstances) -> 
     if is_concluded || findings.unfinished.is_some() {
         let observation = observed_session::of_session(findings, circumstances, &measured);
         observed::conclude(&mut measured, &observation);
+    } else if findings.prompt.is_some() {
+        // The steps up to the prompt are complete, regardless of the number of echoes.
+        let observation = observed_session::of_session(findings, circumstances, &measured);
+        observed::conclude_on_steps(&mut measured, &observation);
     }
     if findings.is_refused {
         measured.verdict = format!("The remote host refused the login. {}", measured.verdict);

@@ -90,7 +90,7 @@ impl Series<'_> {
             let at_ns = nanos(clock.now() - Instant::ZERO);
             let outcome = match &measured {
                 None => self.measure()?.map(|results| {
-                    let attempt = successful(at_ns, &results);
+                    let attempt = first_attempt(at_ns, &results, self.interrupts);
                     measured = Some(results);
                     attempt
                 }),
@@ -160,7 +160,9 @@ impl Series<'_> {
             let accuracy = measured.as_ref().and_then(|results| results.accuracy);
             record.measures = Some(Measures::of(&record, every_ns, accuracy));
             let failed_tries = unavailable(&record.tries);
-            if let Some(clause) = failed_tries.as_ref().filter(|_| measured.is_some()) {
+            let is_series = record.tries.len() > 1;
+            if let Some(clause) = failed_tries.as_ref().filter(|_| measured.is_some() && is_series)
+            {
                 record.verdict = format!("{clause}. {}", record.verdict);
             }
             record.failure = measured.as_ref().and_then(failure).or(failed_tries);
@@ -239,17 +241,24 @@ impl Series<'_> {
     }
 }
 
-/// Returns the successful try of a measurement.
-fn successful(at_ns: u64, results: &TryResults) -> Attempt {
+/// Returns the try of a measurement: successful unless nothing was measured.
+fn first_attempt(at_ns: u64, results: &TryResults, interrupts: &Interrupts) -> Attempt {
     let record = &results.record;
+    let error = failure(results).filter(|_| !results.has_measured);
+    let outcome = match &error {
+        Some(_) if interrupts.is_interrupted() => AttemptOutcome::ThisMachine,
+        Some(_) => AttemptOutcome::NotUsable,
+        None => AttemptOutcome::Ok,
+    };
     Attempt {
+        error,
         response_ns: results.response_ns,
         login_ns: login_ns(record),
         echo_p50_ns: record.echo.as_ref().map(|echo| echo.p50_ns),
         retransmissions: record.tcp.as_ref().and_then(|tcp| tcp.retransmissions),
         grade: Some(assessment(results).grade),
         parts: assessment::echo_parts(record),
-        ..Attempt::new(at_ns, AttemptOutcome::Ok)
+        ..Attempt::new(at_ns, outcome)
     }
 }
 

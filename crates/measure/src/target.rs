@@ -49,6 +49,8 @@ pub enum LoginTarget {
         target: HostTarget,
         /// Whether TLS is used from the first byte.
         uses_tls: bool,
+        /// User name before the host, as in `user@host`.
+        user: Option<String>,
     },
     /// A login over a serial line of this machine.
     Line(SerialTarget),
@@ -60,8 +62,8 @@ impl LoginTarget {
     /// Parses a destination of `plumb login` whose scheme, if any, is telnet or telnets.
     fn parse(text: &str) -> Result<Self> {
         Ok(match text.parse::<Destination>()? {
-            Destination::Host { target, scheme, .. } => {
-                Self::Host { target, uses_tls: scheme == LoginScheme::Telnets }
+            Destination::Host { target, scheme, user } => {
+                Self::Host { target, uses_tls: scheme == LoginScheme::Telnets, user }
             }
             Destination::Serial { device, settings } => {
                 Self::Line(SerialTarget { device, settings })
@@ -70,10 +72,21 @@ impl LoginTarget {
     }
 }
 
+impl MeasureTarget {
+    /// Returns the user name before the host of a login, as in `user@host`.
+    #[must_use]
+    pub fn login_user(&self) -> Option<&str> {
+        match self {
+            Self::Login(LoginTarget::Host { user, .. }) => user.as_deref(),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for LoginTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Host { target: HostTarget { host, port }, uses_tls } => {
+            Self::Host { target: HostTarget { host, port }, uses_tls, .. } => {
                 let (scheme, usual) = match uses_tls {
                     true => ("telnets://", TELNETS_PORT),
                     false => ("", carrier::TELNET_PORT),
@@ -108,6 +121,17 @@ impl ProgramTarget {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).env("TERM", "xterm");
         command
+    }
+
+    /// Returns the text if it is not a program but the name of a host: a single word that is no file
+    /// in a directory of PATH.
+    pub fn as_host(&self) -> Option<&str> {
+        let is_word = self.arguments.is_empty() && !self.program.contains('/');
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let has_program =
+            || std::env::split_paths(&path).any(|folder| folder.join(&self.program).is_file());
+        let is_host = || matches!(self.program.parse(), Ok(MeasureTarget::Login(_)));
+        (is_word && !has_program() && is_host()).then_some(&self.program)
     }
 
     /// Returns the name of the program.
@@ -237,6 +261,15 @@ mod tests {
             assert_eq!(target(text).to_string(), text);
         }
         assert_eq!(target("ftp://me:secret@host/a").to_string(), "ftp://host/a");
+    }
+
+    #[test]
+    fn the_user_name_before_a_host_is_kept_and_not_displayed() {
+        for text in ["me@host", "telnet://me@host"] {
+            assert_eq!(target(text).login_user(), Some("me"), "{text}");
+        }
+        assert_eq!(target("me@host").to_string(), "host");
+        assert_eq!(target("host").login_user(), None);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! Raw mode passes every key to the program, even ^C, and makes the terminal unusable if it remains
 //! after the program has ended. Therefore it is undone wherever a program can end: when the guard
 //! is dropped; in a panic, before its message is printed; and in a handler of SIGTERM, SIGHUP,
-//! SIGINT and SIGQUIT, which then restores the signal's previous action and raises it again.
+//! SIGINT and SIGQUIT, which then restores the signal's previous action and raises it again, unless
+//! a handler that was installed later called it.
 //! SIGTSTP undoes raw mode while the program is stopped, and SIGCONT restores it. Only SIGKILL and
 //! a power failure are not covered.
 //!
@@ -267,12 +268,23 @@ extern "C" fn on_terminating_signal(signal: i32) {
         display::reset();
     }
     set_from_anywhere(false);
+    if !is_own_action(signal) {
+        // A later handler calls this one, and decides whether the program ends.
+        return;
+    }
     let previous = PREVIOUS_ACTIONS.get().and_then(|all| all.iter().find(|(of, _)| *of == signal));
     if let Some((_, handled)) = previous {
         restore_action(signal, handled);
         // The signal is blocked until this handler returns.
         raise(signal);
     }
+}
+
+/// Returns whether the action of `signal` is [`on_terminating_signal`]. A handler that was installed
+/// later may call the previous one, as those of tokio do. Safe to call in a signal handler.
+fn is_own_action(signal: i32) -> bool {
+    let own = on_terminating_signal as *const () as libc::sighandler_t;
+    disposition(signal).is_ok_and(|action| action.sa_sigaction == own)
 }
 
 extern "C" fn on_stop(signal: i32) {

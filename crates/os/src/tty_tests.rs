@@ -61,6 +61,31 @@ fn every_key_is_read_immediately_and_the_terminal_is_restored_on_drop() {
     pty.write(b"x\n").unwrap();
 }
 
+/// Number of calls of [`later_handler`].
+static LATER_CALLS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+
+/// Handler that calls the previous one, as those of tokio do.
+extern "C" fn later_handler(signal: i32) {
+    LATER_CALLS.fetch_add(1, Ordering::SeqCst);
+    on_terminating_signal(signal);
+}
+
+#[test]
+#[ignore = "run on a pty by other tests"]
+fn handles_sigint_after_raw_mode_has_ended() {
+    drop(RawMode::enter().unwrap());
+    set_handler(libc::SIGINT, later_handler as *const () as libc::sighandler_t).unwrap();
+    raise(libc::SIGINT);
+    raise(libc::SIGINT);
+    eprintln!("calls {}", LATER_CALLS.load(Ordering::SeqCst));
+}
+
+#[test]
+fn a_handler_that_is_installed_later_decides_whether_a_signal_ends_the_program() {
+    let pty = start("tty::tests::handles_sigint_after_raw_mode_has_ended");
+    read_until(&pty, "calls 2\r\n");
+}
+
 fn ends_cooked_by(signal: Signal) {
     let mut pty = start("tty::tests::sets_raw_mode_until_a_key_is_typed");
     read_until(&pty, "raw:");

@@ -494,6 +494,47 @@ fn a_followed_series_fills_the_terminal_at_each_width_until_q() {
     assert!(user.all_output().contains("tries failed"), "{}", user.all_output());
 }
 
+/// Starts a measurement of `target` that prompts for the password of a user, and answers `keys`.
+fn measure_with_password_prompt(
+    directory: &TestDirectory,
+    target: &str,
+    keys: &str,
+) -> TerminalUser {
+    let mut command = Command::new(PLUMB);
+    command.args(["measure", "--keys", "100000", target]);
+    command.env("HOME", &directory.0).env("XDG_STATE_HOME", &directory.0).env("LC_ALL", "C.UTF-8");
+    let mut user = TerminalUser::run(command);
+    user.wait_for_text("Password of me");
+    user.type_keys(keys);
+    user
+}
+
+#[test]
+#[ignore = "needs root or a user namespace, and busybox"]
+fn an_interrupt_after_the_prompt_for_the_password_still_gives_the_report() {
+    in_new_network(|| {
+        let directory = TestDirectory::new();
+        let server = Server::Busybox.start();
+        let target = format!("me@{SERVER}:{}", server.port());
+        let mut user = measure_with_password_prompt(&directory, &target, "secret\r");
+        user.wait_for_text("00 of 100000");
+        user.type_keys("\x03");
+        assert_eq!(user.read_until_exit().code(), Some(130), "{}", user.screen());
+        user.assert_sane_terminal();
+        let text = user.all_output();
+        assert!(text.contains("\necho ") && text.contains("interrupted"), "{text}");
+    });
+}
+
+#[test]
+fn an_interrupt_at_the_prompt_for_the_password_is_not_an_error() {
+    let directory = TestDirectory::new();
+    let mut user = measure_with_password_prompt(&directory, "me@192.0.2.1", "\x03");
+    assert_eq!(user.read_until_exit().code(), Some(130), "{}", user.screen());
+    user.assert_sane_terminal();
+    assert!(!user.all_output().contains("error"), "{}", user.screen());
+}
+
 #[test]
 #[ignore = "needs root or a user namespace"]
 fn a_host_that_refuses_every_attempt_is_unavailable_with_exit_code_1() {

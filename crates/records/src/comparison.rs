@@ -77,6 +77,9 @@ pub fn verdict(
     let mut echoes: Vec<(u64, String)> = programs.iter().filter_map(echo).collect();
     echoes.sort_by_key(|(ns, _)| *ns);
     let [(least_ns, fastest), .., (most_ns, slowest)] = echoes.as_slice() else { return None };
+    let measured = programs.iter().filter(|program| program.echo_p50_ns.is_some());
+    let count = measured.clone().count();
+    let predicting = measured.filter(|program| program.predicts_echoes).count();
     let slow = programs.iter().find_map(|program| Some((program, slow_delay(program)?)));
     let grade = match (programs.iter().any(|program| program.failure.is_some()), slow) {
         (true, _) => Grade::Failed,
@@ -90,7 +93,9 @@ pub fn verdict(
     let difference_ns = most_ns - least_ns;
     let most = duration(*most_ns);
     let difference = duration(difference_ns);
-    let sentence = if difference_ns < NOTICED_ECHO_NS {
+    let sentence = if predicting == count {
+        format!("{slow}all echoes are predicted, so they do not compare the hosts")
+    } else if difference_ns < NOTICED_ECHO_NS {
         format!(
             "{slow}the echoes differ by {difference}, which users do not notice: at most {most}"
         )
@@ -100,7 +105,9 @@ pub fn verdict(
             "an echo takes {most} with {slowest}, {difference} more than with {fastest} ({least})"
         )
     };
-    Some((grade, sentence))
+    let is_mixed = predicting > 0 && predicting < count;
+    let note = if is_mixed { " (some echoes are predicted)" } else { "" };
+    Some((grade, sentence + note))
 }
 
 /// Returns the operation that makes a program slow.
@@ -198,6 +205,18 @@ mod tests {
             sentence.starts_with("a screenful takes 42.0 ms with ssh c; the echoes"),
             "{sentence}"
         );
+    }
+
+    #[test]
+    fn predicted_echoes_do_not_compare_the_hosts() {
+        let of =
+            |name: &str, ns| ComparedProgram::of(name.to_owned(), vec![record(&[ns], 1)], None);
+        let sentence =
+            |programs: &[ComparedProgram]| verdict(programs, |one| one.program.clone()).unwrap().1;
+        let predicted = sentence(&[of("plumb login a", 2_860_000), of("plumb login b", 170_000)]);
+        assert_eq!(predicted, "all echoes are predicted, so they do not compare the hosts");
+        let mixed = sentence(&[of("ssh a", 2_860_000), of("plumb login b", 170_000)]);
+        assert!(mixed.ends_with("at most 2.86 ms (some echoes are predicted)"), "{mixed}");
     }
 
     #[test]

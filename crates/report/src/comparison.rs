@@ -186,6 +186,7 @@ mod tests {
         insta::assert_snapshot!(text(&programs, style), @r"
         OK: the echoes differ by 920 µs, which
         users do not notice: at most 1.21 ms
+        (some echoes are predicted)
          1  ssh host
          2  mosh host
          3  plumb login host

@@ -43,6 +43,7 @@ pub fn text(measured: &Measurement, style: Style) -> String {
         }
     };
     push_text(&measured.verdict);
+    slow_echo(measured).iter().for_each(|text| push_text(text));
     push_text("");
     push_text(&subject(measured));
     for (title, table, split) in tables(measured, false) {
@@ -63,6 +64,11 @@ pub fn rfc573(measured: &Measurement, style: Style) -> String {
     let Some(measures) = &measured.measures else { return String::new() };
     let table = measures::measures(measures, measured).render(style.columns());
     format!("{RFC_573_TITLE}\n{}", style.in_charset(&table))
+}
+
+/// Returns the sentences on a slow echo beside the first cause.
+fn slow_echo(measured: &Measurement) -> Option<String> {
+    Some(short::slow_echo(&Assessment::of(measured).slow_echo?).concat())
 }
 
 const CAUSES_TITLE: &str = "Causes, most important first";
@@ -161,6 +167,7 @@ pub fn report(measured: &Measurement) -> Report {
         sections.push(Section::Table { title: CAUSES_TITLE.to_owned(), table });
     }
     sections.push(Section::Paragraph(measured.verdict.clone()));
+    sections.extend(slow_echo(measured).map(Section::Paragraph));
     if let Some(delay) = assessment.delay.filter(|delay| !delay.parts.is_empty()) {
         let title = "Where the time is spent".to_owned();
         sections.push(Section::Locations(LocationBar { title, delay }));

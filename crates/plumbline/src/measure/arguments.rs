@@ -37,7 +37,7 @@ pub(crate) const PAGE: ManualPage = ManualPage {
         "plumb measure --user me --html report.html telnets://host",
         "plumb measure --bytes 4M --estimate 10G ftp://ftp.example.net/pub/image.iso",
         "plumb measure --exec 'ssh host'",
-        "plumb measure --compare 'ssh host' 'mosh host' 'plumb login host'",
+        "plumb measure --compare 'ssh host' 'mosh host' 'plumb login --predict never host'",
     ],
     notes: &[],
     exit_status: &[
@@ -107,10 +107,11 @@ pub(crate) struct Arguments {
     #[arg(long = "user", alias = "login", value_name = "name", help_heading = heading::LOGIN)]
     pub(super) login: Option<String>,
     /// File whose first line is the password [default: a prompt on the terminal]
-    #[arg(long, value_name = "file", requires = "login", help_heading = heading::LOGIN)]
+    #[arg(long, value_name = "file", help_heading = heading::LOGIN)]
     pub(super) password_file: Option<PathBuf>,
-    #[arg(long, env = "PLUMB_PASSWORD", hide_env_values = true, hide = true)]
-    pub(super) password: Option<String>,
+    /// A password that all users of this machine could read, which only leads to a hint.
+    #[arg(long, hide = true, value_name = "password")]
+    password: Option<String>,
     /// Endings of the shell's prompt, separated by | [default: $, #, % and >, each with a space
     /// after it]
     #[arg(long, value_name = "text", help_heading = heading::LOGIN)]
@@ -207,6 +208,32 @@ impl Arguments {
         program.or_else(|| self.target.clone()).context("no target")
     }
 
+    /// Checks the credentials, and the programs of --compare.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error with an explanation.
+    fn check_login(&self, target: &MeasureTarget) -> Result<()> {
+        if self.password.is_some() {
+            bail!(
+                "every user of this machine can read a password in the arguments: use \
+                 --password-file, or the variable PLUMB_PASSWORD"
+            );
+        }
+        let has_user = self.login.is_some() || target.login_user().is_some();
+        let is_of_files = matches!(target, MeasureTarget::Files(url) if url.login.user.is_some());
+        if self.password_file.is_some() && !has_user && !is_of_files {
+            bail!("--password-file requires --user, or user@host as the target");
+        }
+        match self.compare.iter().find_map(ProgramTarget::as_host) {
+            Some(host) => bail!(
+                "--compare takes commands, and there is no program '{host}': use 'plumb login \
+                 {host} --predict never'"
+            ),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the schedule of the tries.
     ///
     /// # Errors
@@ -223,10 +250,11 @@ impl Arguments {
             let example = format!("{target}:{port}");
             let hint = match example.parse::<MeasureTarget>() {
                 Ok(_) => format!("for a port, use plumb measure {example}"),
-                Err(_) => "to compare programs, use --compare".to_owned(),
+                Err(_) => format!("to measure a program, use --exec '{target} {port}'"),
             };
             bail!("only one target can be measured: {hint}");
         }
+        self.check_login(&target)?;
         let is_of_files = matches!(target, MeasureTarget::Files(_));
         match &target {
             _ if is_series && !self.compare.is_empty() => {
@@ -310,9 +338,38 @@ mod tests {
             "only one target can be measured: for a port, use plumb measure host:2323"
         );
         let error = arguments("host other").schedule().unwrap_err().to_string();
-        assert!(error.ends_with("use --compare"), "{error}");
+        assert!(error.ends_with("use --exec 'host other'"), "{error}");
         let error = arguments("-p 2323 host").schedule().unwrap_err().to_string();
         assert_eq!(error, "the port is a part of the target: use plumb measure host:2323");
+    }
+
+    #[test]
+    fn a_password_in_the_arguments_is_rejected_with_the_safe_ways() {
+        let error = arguments("--user me --password secret host").schedule().unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("use --password-file") && !text.contains("secret"), "{text}");
+    }
+
+    #[test]
+    fn a_password_file_requires_a_user_who_may_be_a_part_of_the_target() {
+        let schedule = |line: &str| arguments(line).schedule();
+        for line in [
+            "--password-file f --user me host",
+            "--password-file f me@host",
+            "--password-file f ftp://me@host/a",
+        ] {
+            assert!(schedule(line).is_ok(), "{line}");
+        }
+        let error = schedule("--password-file f host").unwrap_err().to_string();
+        assert_eq!(error, "--password-file requires --user, or user@host as the target");
+    }
+
+    #[test]
+    fn a_host_as_a_compared_program_leads_to_a_command() {
+        let line = "--compare 192.0.2.1 192.0.2.1:2323";
+        let error = arguments(line).schedule().unwrap_err().to_string();
+        assert!(error.ends_with("use 'plumb login 192.0.2.1 --predict never'"), "{error}");
+        assert!(arguments("--compare sh /bin/sh").schedule().is_ok());
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub(crate) use termination_signals::interrupts_by_signals;
 
 use crate::exit::{self, Failure, print_diagnostic, print_error, print_note};
 use crate::files::credentials;
-use crate::output_style::style;
+use crate::output_style::{stdout_columns_of_table, style};
 use anyhow::{Context, Result};
 use live::LiveDisplay;
 use measure::{
@@ -32,12 +32,17 @@ use report::bar_chart::Style;
 use report::html::waterfall::Waterfall;
 use report::html::{Report, Section};
 use report::summary;
+use std::fmt;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
 use std::time::SystemTime;
+use transfer::termination;
 
 /// Default of --keys for --follow: the first measurement is short, so that the display begins soon.
 const FOLLOW_KEYS: u32 = 20;
+
+/// Number of SIGINT on Linux.
+const SIGINT: i32 = 2;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
@@ -78,7 +83,10 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         }
         Ok(result(&series_result))
     });
-    measured.unwrap_or_else(|error| Err(exit::local_failure(&error)))
+    measured.unwrap_or_else(|error| match error.is::<InterruptedPrompt>() {
+        true => Err(Failure::Interrupted),
+        false => Err(exit::local_failure(&error)),
+    })
 }
 
 /// Returns whether the series is displayed on the whole terminal.
@@ -103,7 +111,7 @@ fn options(arguments: &Arguments) -> Result<MeasureOptions> {
     let mut target = arguments.target()?;
     match &mut target {
         MeasureTarget::Login(_) => {
-            let user = arguments.login.as_ref();
+            let user = arguments.login.as_deref().or(target.login_user());
             login_credentials = user.map(|user| login(user, arguments)).transpose()?;
         }
         MeasureTarget::Files(url) => {
@@ -151,7 +159,8 @@ fn options(arguments: &Arguments) -> Result<MeasureOptions> {
 /// Prints the last of `tries` if there are several tries.
 fn show_try(arguments: &Arguments, schedule: Schedule, tries: &[Attempt]) {
     let Some(last) = tries.last().filter(|_| schedule.count > 1 && !arguments.json) else { return };
-    let style = style();
+    // In a pipe or a file, no reason of a failure is cut.
+    let style = Style { width: stdout_columns_of_table(), ..style() };
     let now = Moment::from(SystemTime::now()).rfc_3339();
     let time = now.get(11..19).unwrap_or_default();
     let mut stdout = io::stdout();
@@ -263,9 +272,9 @@ fn text(arguments: &Arguments, record: &Measurement, style: Style) -> String {
 }
 
 fn login(user: &str, arguments: &Arguments) -> Result<Login> {
-    let password = match (&arguments.password_file, &arguments.password) {
+    let password = match (&arguments.password_file, std::env::var("PLUMB_PASSWORD").ok()) {
         (Some(file), _) => Some(first_line_of(file)?),
-        (None, Some(password)) => Some(password.clone()),
+        (None, Some(password)) => Some(password),
         (None, None) if io::stdin().is_terminal() => Some(ask_password(user)?),
         (None, None) => None,
     };
@@ -278,12 +287,25 @@ fn first_line_of(file: &Path) -> Result<String> {
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
+/// Error of a prompt at which the user has pressed ^C.
+#[derive(Debug)]
+struct InterruptedPrompt;
+
+impl fmt::Display for InterruptedPrompt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("interrupted")
+    }
+}
+
+impl std::error::Error for InterruptedPrompt {}
+
 /// Prompts for the password on the terminal, without echo.
 fn ask_password(user: &str) -> Result<String> {
+    // Keys that are typed as soon as the prompt is displayed are not echoed.
+    let raw = RawMode::enter()?;
     let mut stderr = io::stderr();
     write!(stderr, "Password of {} (Return for none): ", records::escape::terminal(user))?;
     stderr.flush()?;
-    let raw = RawMode::enter()?;
     let mut password = Vec::new();
     let mut byte = [0];
     let is_confirmed = loop {
@@ -291,7 +313,14 @@ fn ask_password(user: &str) -> Result<String> {
             0 => break false,
             _ => match byte {
                 [b'\r' | b'\n'] => break true,
-                [0x03 | 0x04] => break false,
+                // In raw mode, ^C is a character.
+                [0x03] => {
+                    drop(raw);
+                    writeln!(stderr)?;
+                    termination::record(SIGINT);
+                    return Err(InterruptedPrompt.into());
+                }
+                [0x04] => break false,
                 [0x7f | 0x08] => _ = password.pop(),
                 [0x15] => password.clear(),
                 [other] => password.push(other),

@@ -15,7 +15,7 @@ const RECENT_MAX: usize = 40;
 /// Returns the line of a try that ended at `time`.
 #[must_use]
 pub fn try_line(attempt: &Attempt, time: &str, style: Style) -> String {
-    let width = style.columns().saturating_sub(time.len() + 2);
+    let width = style.width.saturating_sub(time.len() + 2);
     let (text, grade) = try_text(attempt, style, width);
     let first = first_line(&text, width);
     let first = match grade {
@@ -144,6 +144,16 @@ mod tests {
         assert!(line(Some(Grade::Slow)).starts_with("14:03:22  SLOW    echo 1.21 ms"));
         // The first measurement was slow in an operation that this try did not measure.
         assert!(line(None).starts_with("14:03:22          echo 1.21 ms"), "{}", line(None));
+    }
+
+    #[test]
+    fn the_reason_of_a_failed_try_is_complete_in_a_pipe() {
+        let reason =
+            "192.0.2.1:24 refuses the connection: check the port, and that a server listens";
+        let attempt = Attempt { error: Some(reason.to_owned()), ..failed() };
+        let style = Style { width: usize::MAX, ..Style::default() };
+        let line = try_line(&attempt, "14:03:22", style);
+        assert_eq!(line, format!("14:03:22  FAILED  {reason}\n"));
     }
 
     #[test]

@@ -10,8 +10,11 @@ use records::sizes::Direction;
 use records::verdict::{CauseKind, Operation};
 use records::{escape, measures::AttemptOutcome};
 
-/// Maximum number of lines.
+/// Maximum number of lines on a terminal of at least [`WIDTH_FOR_LINES_MAX`] columns.
 const LINES_MAX: usize = 8;
+/// Width from which on the number of lines is limited. A narrower terminal has whole sentences and
+/// rows, in more lines.
+const WIDTH_FOR_LINES_MAX: usize = 80;
 /// Maximum number of rows of the table.
 const ROWS_MAX: usize = 5;
 /// Minimum number of rows of the table beside the remedy of a slow echo.
@@ -41,10 +44,12 @@ impl Row {
     }
 }
 
-/// Returns `measured` in at most eight lines for a terminal.
+/// Returns `measured` in at most eight lines for a terminal; in more lines if it has less than 80
+/// columns.
 #[must_use]
 pub fn short(measured: &Measurement, style: Style) -> String {
     let width = style.columns();
+    let lines_max = if width < WIDTH_FOR_LINES_MAX { usize::MAX } else { LINES_MAX };
     let assessment = Assessment::of(measured);
     let plain = |text: &str| wrap(&escape::terminal(style.in_charset(text)), width);
     let mut lines = plain(&headline(measured, &assessment, width));
@@ -57,18 +62,18 @@ pub fn short(measured: &Measurement, style: Style) -> String {
     if let Some([place, remedy]) = assessment.slow_echo.as_ref().map(slow_echo) {
         // A remedy that leaves no room for the table is omitted.
         let whole = plain(&(place.clone() + &remedy));
-        let fits = lines.len() + whole.len() + ROWS_MIN <= LINES_MAX;
+        let fits = lines.len() + whole.len() + ROWS_MIN <= lines_max;
         lines.extend(if fits { whole } else { plain(&place) });
     }
     let rows = rows(measured);
-    let row_count = LINES_MAX.saturating_sub(lines.len()).min(ROWS_MAX);
+    let row_count = lines_max.saturating_sub(lines.len()).min(ROWS_MAX);
     lines.extend(table(rows.get(..row_count).unwrap_or(&rows), style));
-    lines.truncate(LINES_MAX);
+    lines.truncate(lines_max);
     lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
 /// Returns the share of the place where most of a slow echo is spent, and the remedy.
-fn slow_echo(echo: &SlowEcho) -> [String; 2] {
+pub(super) fn slow_echo(echo: &SlowEcho) -> [String; 2] {
     let SlowEcho { total_ns, location, ns, remedy } = echo;
     let place = match location {
         Location::Network => "in the network",
@@ -100,6 +105,7 @@ pub(crate) fn painted_grade(line: &str, grade: Grade, style: Style) -> String {
 pub(super) fn headline(measured: &Measurement, assessment: &Assessment, width: usize) -> String {
     let grade = assessment.grade.text();
     if let Some(reason) = &measured.failure {
+        let grade = if is_interrupted_early(measured) { INTERRUPTED } else { grade };
         return format!("{grade}: {reason}");
     }
     let text = match measured.causes.first() {
@@ -124,6 +130,18 @@ pub(super) fn headline(measured: &Measurement, assessment: &Assessment, width: u
     let with_target = format!("{grade}: {text}, {}", measured.target);
     let fits = with_target.chars().count() <= width;
     if fits { with_target } else { format!("{grade}: {text}") }
+}
+
+/// Grade of a measurement that an interrupt ended before its first result.
+const INTERRUPTED: &str = "INTERRUPTED";
+
+/// Returns whether an interrupt ended a single measurement before its first result.
+fn is_interrupted_early(measured: &Measurement) -> bool {
+    let has_result = measured.echo.is_some()
+        || measured.screenful.is_some()
+        || measured.transfers.is_some()
+        || measured.running.is_some();
+    measured.is_interrupted && measured.tries.len() <= 1 && !has_result
 }
 
 /// Returns the times or rates that a user notices, as many as fit into `width` columns.
@@ -291,6 +309,7 @@ fn login(measured: &Measurement) -> Option<Row> {
     let name = match (login_time, measured.transfers.is_some()) {
         (Some(_), _) => "login",
         (None, true) => "connect",
+        (None, false) if phases.prompt.is_none() => "connect",
         (None, false) => "until prompt",
     };
     let row = Row::new(name, duration(total_ns));
@@ -551,10 +570,50 @@ mod tests {
             sentence: "It waits. Set TCP_NODELAY in the server program there.".to_owned(),
         };
         let record = Measurement { causes: vec![cause], ..slow_login() };
+        let mut long = record.clone();
+        let remedy = "in the server program there and ".repeat(8);
+        long.causes[0].sentence = format!("It waits. Set TCP_NODELAY {remedy}here.");
+        let place = "Echo: 97 % of 121 ms on the remote host.\n";
+        let limited = short(&long, at(80));
+        assert!(limited.contains(place) && limited.contains("\nuntil prompt"), "{limited}");
+        assert!(short(&record, at(120)).contains("remote host. Check the load there"), "{limited}");
+        // The tables and the page have the whole sentence.
+        let whole = "Echo: 97 % of 121 ms on the remote host. Check the load there, and proxies";
+        assert!(super::super::text(&long, at(120)).contains(whole));
+        let page = super::super::report(&long).render();
+        assert!(page.contains(whole), "{page}");
+    }
+
+    #[test]
+    fn a_narrow_terminal_has_whole_sentences_and_all_rows() {
+        let record = slow_login();
         let narrow = short(&record, at(40));
-        let expected = "Echo: 97 % of 121 ms on the remote host.\nuntil prompt";
-        assert!(narrow.contains(expected), "{narrow}");
-        assert!(short(&record, at(120)).contains("remote host. Check the load there"), "{narrow}");
+        let names = |text: &str| {
+            let rows = ["until prompt", "echo  ", "screenful", "TCP RTT"];
+            rows.into_iter().filter(|name| text.contains(&format!("\n{name}"))).count()
+        };
+        assert_eq!(names(&narrow), names(&short(&record, at(80))), "{narrow}");
+        assert!(narrow.lines().count() > LINES_MAX, "{narrow}");
+    }
+
+    #[test]
+    fn an_interrupt_before_the_first_result_is_not_a_failure_of_the_host() {
+        let failure = Some("no login prompt after 950 ms".to_owned());
+        let record =
+            Measurement { failure, is_interrupted: true, echo: None, screenful: None, ..login() };
+        let text = short(&record, at(80));
+        assert!(text.starts_with("INTERRUPTED: no login prompt after 950 ms\n"), "{text}");
+        let text = short(&Measurement { is_interrupted: false, ..record }, at(80));
+        assert!(text.starts_with("FAILED: no login prompt"), "{text}");
+    }
+
+    #[test]
+    fn without_a_prompt_the_steps_end_at_the_connection() {
+        let mut record = login();
+        record.phases.prompt = None;
+        record.phases.login_prompt_ns = None;
+        let text = short(&record, at(80));
+        assert!(text.contains("\nconnect ") && !text.contains("until prompt"), "{text}");
     }
 
     #[test]
@@ -591,7 +650,8 @@ mod tests {
             let charset = if ascii { Charset::Ascii } else { Charset::Unicode };
             let style = Style { charset, ..at(width) };
             let text = short(&Measurement { failure, ..of(sample) }, style);
-            prop_assert!(text.lines().count() <= LINES_MAX, "{text}");
+            let is_limited = style.columns() >= WIDTH_FOR_LINES_MAX;
+            prop_assert!(!is_limited || text.lines().count() <= LINES_MAX, "{text}");
             for line in text.lines() {
                 prop_assert!(line.chars().count() <= style.columns(), "{line:?}");
             }
