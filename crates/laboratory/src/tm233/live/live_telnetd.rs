@@ -101,7 +101,9 @@ mod tests {
         let ports = [free_port(), free_port()];
         let telnetd = match LiveTelnetd::start(Ipv4Addr::LOCALHOST, ports) {
             Ok(telnetd) => telnetd,
-            Err(NotRun::NoTelnetServer) => return,
+            Err(error @ NotRun::NoTelnetServer) => {
+                return test_support::not_configured("a Telnet server", &error.to_string());
+            }
             Err(error) => panic!("{error}"),
         };
         let mut client = TcpStream::connect((Ipv4Addr::LOCALHOST, ports[0])).unwrap();
