@@ -56,6 +56,7 @@ mod send_queue;
 mod session_backend;
 mod session_end;
 mod session_id;
+mod session_shutdown;
 mod shared_settings;
 mod socket_set;
 mod source;

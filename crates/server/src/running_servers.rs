@@ -14,6 +14,7 @@ use super::login_listeners::LoginListeners;
 use super::login_server::{LoginPlan, LoginServer, LoginState};
 use super::metrics;
 use super::plan::Plan;
+use super::session_shutdown::SessionShutdown;
 use super::socket_set::{ConfiguredSocket, SocketChanges, SocketDescription, SocketSet};
 use super::tftp::{RequestSocket, TftpPlan, TftpServer};
 use super::traffic::{ProtocolTraffic, ServerProtocol};
@@ -41,6 +42,8 @@ pub(super) struct RunningServers {
     /// Receives the error of a listener that can accept nothing any more.
     failures: UnboundedSender<anyhow::Error>,
     login: Running<LoginServer, LoginPolicy>,
+    /// Ends the login and console sessions when the process stops.
+    login_shutdown: SessionShutdown,
     ftp: Running<FtpServer, FtpPolicy>,
     tftp: RefCell<Option<Rc<TftpServer>>>,
     tftp_sockets: SocketSet<RequestSocket, ()>,
@@ -102,6 +105,7 @@ impl RunningServers {
             transfer_log: Rc::new(TransferLog::new(None, log)),
             failures,
             login: Running::default(),
+            login_shutdown: SessionShutdown::default(),
             ftp: Running::default(),
             tftp: RefCell::default(),
             tftp_sockets: SocketSet::default(),
@@ -252,7 +256,8 @@ impl RunningServers {
             }
             (Some(plan), None) => {
                 let state = LoginState::new(plan, self.log);
-                Some(Rc::new(LoginServer::open(state, &self.registry)?))
+                let shutdown = self.login_shutdown.clone();
+                Some(Rc::new(LoginServer::open(state, &self.registry, shutdown)?))
             }
         };
         match &server {
@@ -371,6 +376,7 @@ impl RunningServers {
     pub(super) async fn close(&self) {
         let sessions = self.traffic().iter().map(|traffic| traffic.open).sum();
         self.log.write(&ServeEvent::Closing { sessions });
+        self.login_shutdown.close().await;
         let tftp = self.tftp.borrow().clone();
         if let Some(tftp) = tftp {
             tftp.close().await;

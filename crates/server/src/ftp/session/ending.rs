@@ -5,7 +5,7 @@
 //! the reply: the kernel of a killed client answers the reply with a reset, or sends a reset when
 //! it closes a connection with an unread reply.
 
-use super::{FtpSession, TaskResult};
+use super::{FtpSession, SERVER_STOPPED, TaskResult};
 use crate::ftp::data::ServerTransferStats;
 use crate::ftp::ftp_log::FtpEvent;
 use crate::ftp::logged_operation::LoggedOperation;
@@ -15,8 +15,8 @@ use crate::log_text::{TransferAction, escape_name};
 use os::clock::thread_cpu_time;
 use protocols::ftp::listing::ListForm;
 use protocols::ftp::server::{
-    self as engine, FileError, Finished, MissingTls, Placement, Transfer, TransferError,
-    TransferId, TransferKind,
+    self as engine, CloseReason, FileError, Finished, MissingTls, Placement, Transfer,
+    TransferError, TransferId, TransferKind,
 };
 use records::transfer::{Command, DataStyle, Outcome, Text};
 use std::rc::Rc;
@@ -185,7 +185,7 @@ impl FtpSession {
         let is_aborted_by_server =
             self.server.is_aborting() && finished.result == Err(TransferError::ControlLost);
         let result = match finished.result {
-            _ if is_aborted_by_server => Some((Outcome::AbortedByUser, "the server stopped")),
+            _ if is_aborted_by_server => Some((Outcome::AbortedByUser, SERVER_STOPPED)),
             result => result.err().map(|error| (outcome_of(error), reason_of(error))),
         };
         let reason = result.map(|(_, reason)| reason);
@@ -395,6 +395,15 @@ fn outcome_of(error: TransferError) -> Outcome {
         TransferError::Tls | TransferError::TlsNotResumed | TransferError::Malformed => {
             Outcome::Protocol
         }
+    }
+}
+
+/// Describes for the log why the server has closed the control connection.
+pub(super) const fn close_reason(reason: CloseReason) -> &'static str {
+    match reason {
+        CloseReason::TooManyFailedLogins => "too many failed logins",
+        CloseReason::TooManyLogins => "too many concurrent logins",
+        CloseReason::Timeout => "no command or login for too long",
     }
 }
 
