@@ -16,6 +16,7 @@ mod address_text;
 mod admission;
 mod are_you_there;
 mod certificate;
+mod certificate_validity;
 mod check;
 mod client_stream;
 mod configuration_file;

@@ -304,13 +304,13 @@ impl FtpSettings {
             RootDir::open(&account.root)
                 .with_context(|| format!("cannot open root directory {path} of a user"))?;
         }
-        if self.tls != Protection::Off {
-            self.certificate.check()?;
-        }
-        for host in self.hosts.iter() {
-            host.certificate.as_ref().map(CertificatePaths::check).transpose()?;
-        }
-        Ok(())
+        self.certificates().try_for_each(CertificatePaths::check)
+    }
+
+    /// Returns the certificates of the server and of its virtual hosts.
+    pub(in super::super) fn certificates(&self) -> impl Iterator<Item = &CertificatePaths> {
+        let default = Some(&self.certificate).filter(|_| self.tls != Protection::Off);
+        default.into_iter().chain(self.hosts.iter().filter_map(|host| host.certificate.as_ref()))
     }
 
     /// Describes that anonymous users cannot log in, if the configuration excludes them only implicitly.
