@@ -531,6 +531,30 @@ fn host_and_tls_must_agree_in_either_order() {
 }
 
 #[test]
+fn anonymous_users_of_other_networks_are_refused_and_three_attempts_end_the_session() {
+    let directories = TestDirectories::new();
+    let root = directories.remote_path("").display().to_string();
+    let users = directories.users_file(&format!("root = \"{root}\""));
+    let lines = format!("users = \"{users}\"\nanonymous = true\n");
+    let lines = format!("{lines}anonymous-allow = [\"127.0.0.2/32\"]\n");
+    let server = Server::configured(&directories, &lines, &[]);
+    let mut named = ControlConnection::connect(&server);
+    assert_eq!((named.send("USER ann"), named.send("PASS secret")), (331, 230));
+    let mut allowed = ControlConnection::from_address([127, 0, 0, 2].into(), &server);
+    assert_eq!((allowed.send("USER ftp"), allowed.send("PASS a@b")), (331, 230));
+    let mut refused = ControlConnection::connect(&server);
+    for _ in 0..3 {
+        assert_eq!((refused.send("USER ftp"), refused.send("PASS a@b")), (331, 530));
+    }
+    let mut last_reply = String::new();
+    refused.0.read_to_string(&mut last_reply).unwrap();
+    assert_eq!(last_reply, "421 Too many failed logins, closing control connection\r\n");
+    drop(refused);
+    server.wait_for_log("refused: anonymous users are not allowed from this address");
+    server.wait_for_log(" disconnected after 0 s: too many failed logins");
+}
+
+#[test]
 fn check_warns_of_a_certificate_that_expires_within_30_days() {
     let directories = TestDirectories::new();
     let root = directories.remote_path("").display().to_string();

@@ -465,6 +465,11 @@ impl FtpSession {
         if settings.tls == Protection::Required && !self.engine.is_tls() && !is_anonymous {
             return self.handle_task_result(TaskResult::Login(name, LoginOutcome::Refused));
         }
+        if is_anonymous && !settings.admits_anonymous(peer.ip()) {
+            let why = "anonymous users are not allowed from this address".to_owned();
+            server.log.write(&FtpEvent::Refused { from: peer, why });
+            return self.handle_task_result(TaskResult::Login(name, LoginOutcome::Refused));
+        }
         if let Some(user) = logged_in_user::log_in_anonymous(&server, peer, &login, &site) {
             return self.handle_task_result(TaskResult::Login(
                 name,
