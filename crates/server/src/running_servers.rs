@@ -173,7 +173,7 @@ impl RunningServers {
         self.transfer_log.set_directory(plan.journal.as_deref());
         self.log_certificate(plan.ftp.as_ref().and_then(FtpPlan::certificate));
         self.log_certificate(login.notes.certificate.as_deref());
-        self.apply_tftp(plan.tftp, tftp);
+        self.apply_tftp(plan.tftp, tftp)?;
         self.apply_ftp(plan.ftp, ftp)?;
         self.apply_logins(plan.login, login)?;
         self.apply_metrics(metrics);
@@ -217,20 +217,25 @@ impl RunningServers {
         Ok(())
     }
 
-    fn apply_tftp(&self, plan: Option<TftpPlan>, sockets: SocketChanges<RequestSocket, ()>) {
-        let running = self.tftp.take();
-        let server = plan.map(|plan| match running {
-            Some(server) => {
+    fn apply_tftp(
+        &self,
+        plan: Option<TftpPlan>,
+        sockets: SocketChanges<RequestSocket, ()>,
+    ) -> Result<()> {
+        let running = self.tftp.borrow().clone();
+        let server = match (plan, running) {
+            (None, _) => None,
+            (Some(plan), Some(server)) => {
                 server.apply(plan);
-                server
+                Some(server)
             }
-            None => {
+            (Some(plan), None) => {
                 let transfer_log = Rc::clone(&self.transfer_log);
-                let server = TftpServer::new(plan, self.log, transfer_log, &self.registry);
+                let server = TftpServer::new(plan, self.log, transfer_log, &self.registry)?;
                 self.host.iter().for_each(|host| server.use_host(host));
-                Rc::new(server)
+                Some(Rc::new(server))
             }
-        });
+        };
         let receive = |socket, _| {
             let server = server.clone();
             let failures = self.failures.clone();
@@ -244,6 +249,7 @@ impl RunningServers {
         };
         self.tftp_sockets.apply(sockets, receive, report);
         self.tftp.replace(server);
+        Ok(())
     }
 
     fn apply_logins(&self, plan: Option<LoginPlan>, opened: OpenedLogins) -> Result<()> {
