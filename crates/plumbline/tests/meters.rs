@@ -206,9 +206,26 @@ fn a_meter_client_removes_the_socket_of_a_killed_server() {
 #[test]
 fn several_running_servers_are_listed_and_one_must_be_selected() {
     let directory = TestDirectory::new();
-    let servers = [Server::start(&directory, &[]), Server::start(&directory, &[])];
+    let configuration = directory.0.join("second.toml");
+    fs::write(&configuration, "[login]\nexec = [\"cat\"]\n").unwrap();
+    let configuration = configuration.to_str().unwrap();
+    let servers = [
+        Server::start(&directory, &[]),
+        Server::start_with(&directory, &["--config", configuration, "--listen", "127.0.0.1:0"]),
+    ];
     let output = directory.meters(&[]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    let selects_one = |server: &Server| {
+        message.contains(&format!(
+            "select one by its process ID, such as plumb meters {};",
+            server.id()
+        ))
+    };
+    assert!(servers.iter().any(selects_one), "{message}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().find(|line| line.contains(&servers[1].id())).unwrap();
+    assert!(line.contains(&format!("serve --config {configuration}")), "{text}");
     let for_a_program = directory.meters(&["--json"]);
     assert_eq!((for_a_program.status.code(), for_a_program.stdout.len()), (Some(2), 0));
     let list = directory.meters(&["--list", "--json"]);
