@@ -259,9 +259,9 @@ impl FtpSession {
             self.handle_task_result(result);
             self.handle_events();
         }
-        match self.engine.close_reason() {
+        match self.close_reason() {
             // The client may reset the connection after the last reply.
-            Some(reason) => Ok(Some(ending::close_reason(reason))),
+            Some(reason) => Ok(Some(reason)),
             None => result,
         }
     }

@@ -243,6 +243,15 @@ impl FtpSession {
         });
     }
 
+    /// Describes for the log why the server has closed the control connection, if it has.
+    pub(super) fn close_reason(&self) -> Option<&'static str> {
+        Some(match self.engine.close_reason()? {
+            CloseReason::TooManyFailedLogins => "too many failed logins",
+            CloseReason::TooManyLogins => "too many concurrent logins",
+            CloseReason::Timeout => "no command or login for too long",
+        })
+    }
+
     /// Logs the result of an operation.
     pub(super) fn log_operation(&self, operation: LoggedOperation, error: Option<FileError>) {
         let user = self.engine.user().map(|user| escape_name(user.as_bytes())).unwrap_or_default();
@@ -395,15 +404,6 @@ fn outcome_of(error: TransferError) -> Outcome {
         TransferError::Tls | TransferError::TlsNotResumed | TransferError::Malformed => {
             Outcome::Protocol
         }
-    }
-}
-
-/// Describes for the log why the server has closed the control connection.
-pub(super) const fn close_reason(reason: CloseReason) -> &'static str {
-    match reason {
-        CloseReason::TooManyFailedLogins => "too many failed logins",
-        CloseReason::TooManyLogins => "too many concurrent logins",
-        CloseReason::Timeout => "no command or login for too long",
     }
 }
 
