@@ -151,7 +151,7 @@ fn list(running: &[(u32, PathBuf)], is_json: bool) -> Result<()> {
         format!("{}\n", serde_json::Value::Array(list.collect()))
     } else {
         let processes = reports.iter().map(|report| (unit_of(report.pid), report));
-        list_table(&processes.collect::<Vec<_>>()).render(output_style::stdout_columns())
+        list_table(&processes.collect::<Vec<_>>()).render(output_style::stdout_columns_of_table())
     };
     write(&text)
 }
