@@ -123,10 +123,42 @@ fn describe(socket: OwnedFd) -> io::Result<InheritedSocket> {
     Ok(InheritedSocket { address, is_listener, socket })
 }
 
+/// Returns the unit of systemd, such as `plumb-serve.service`, that runs process `pid`; `None` if no
+/// service runs it.
+#[must_use]
+pub fn unit_of(pid: u32) -> Option<String> {
+    unit_in(&std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?)
+}
+
+/// Returns the service whose control group is in `groups`, the content of `/proc/PID/cgroup`
+/// (cgroups(7)).
+fn unit_in(groups: &str) -> Option<String> {
+    let units = groups.lines().filter_map(|line| {
+        let path = line.splitn(3, ':').nth(2)?;
+        // A process in a session or in a container is in another group below that of a service.
+        path.rsplit('/').next().filter(|name| name.ends_with(".service"))
+    });
+    units.map(str::to_owned).next()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::net::{TcpListener, TcpStream, UdpSocket};
+
+    #[test]
+    fn the_unit_is_the_service_that_directly_contains_the_process() {
+        let unit = |groups| unit_in(groups);
+        let serve = Some("plumb-serve.service".to_owned());
+        assert_eq!(unit("0::/system.slice/plumb-serve.service\n"), serve);
+        assert_eq!(unit("2:cpu:/\n1:name=systemd:/system.slice/plumb-serve.service\n"), serve);
+        let console = "0::/system.slice/system-plumb.slice/plumb-console@ttyUSB0.service\n";
+        assert_eq!(unit(console).as_deref(), Some("plumb-console@ttyUSB0.service"));
+        for other in ["0::/user.slice/user@1000.service/app.slice/a.scope\n", "0::/\n", "", "0"] {
+            assert_eq!(unit(other), None, "{other}");
+        }
+        assert_eq!(unit_of(0), None);
+    }
 
     #[test]
     fn a_state_is_sent_to_a_path_and_to_an_abstract_name() {

@@ -15,7 +15,7 @@ use os::pty::Pty;
 use os::tty::WindowSize;
 use rustix::process::Signal;
 use rustix::termios::{ControlModes, tcgetattr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use test_support::peers;
 
 /// A removable device: a symbolic link to a pseudo-terminal, like the links that udev makes.
@@ -292,6 +292,33 @@ fn the_output_of_the_line_is_logged_if_configured() {
         });
         std::fs::remove_file(file).unwrap();
         std::fs::remove_file(log).unwrap();
+    });
+}
+
+#[test]
+#[ignore = "needs root or a user namespace"]
+fn a_renamed_console_log_is_opened_again_on_sigusr1() {
+    in_new_network(|| {
+        let device = Device::new();
+        let log = unique("console.log");
+        let file = configuration(&device, &format!("log = \"{}\"\n", log.display()));
+        let mut server = ServeProcess::start_with(&["--config", &file]);
+        server.wait_for_log("is open");
+        let wait_for_content = |text: &[u8]| {
+            poll_until_timeout(|| (std::fs::read(&log).ok()? == text).then_some(()));
+        };
+        device.send(b"before\r\n");
+        wait_for_content(b"before\r\n");
+        let renamed = log.with_extension("1");
+        std::fs::rename(&log, &renamed).unwrap();
+        server.program.signal(Signal::USR1).unwrap();
+        server.wait_for_log("log files reopened");
+        device.send(b"after\r\n");
+        wait_for_content(b"after\r\n");
+        assert_eq!(std::fs::read(&renamed).unwrap(), b"before\r\n");
+        for path in [Path::new(&file), &log, &renamed] {
+            std::fs::remove_file(path).unwrap();
+        }
     });
 }
 

@@ -188,6 +188,12 @@ const LOGIN_FAULTS: &[FaultTest] = &[
     ),
     ("too many at first", &[FirstGreeting("421 too many")], Get, WholeFile),
     (
+        "too many at each try",
+        &[Greeting("421 too many")],
+        Get,
+        Fails("the server accepts no session now, it replied 421 too many: try again later"),
+    ),
+    (
         "too many at first, with 530",
         &[FirstReplyTo("PASS", "530 too many users, try later")],
         Get,

@@ -13,9 +13,10 @@ use login_harness::{TerminalUser, poll_until_timeout};
 use os::process::Program;
 use rustix::process::Signal;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -205,9 +206,26 @@ fn a_meter_client_removes_the_socket_of_a_killed_server() {
 #[test]
 fn several_running_servers_are_listed_and_one_must_be_selected() {
     let directory = TestDirectory::new();
-    let servers = [Server::start(&directory, &[]), Server::start(&directory, &[])];
+    let configuration = directory.0.join("second.toml");
+    fs::write(&configuration, "[login]\nexec = [\"cat\"]\n").unwrap();
+    let configuration = configuration.to_str().unwrap();
+    let servers = [
+        Server::start(&directory, &[]),
+        Server::start_with(&directory, &["--config", configuration, "--listen", "127.0.0.1:0"]),
+    ];
     let output = directory.meters(&[]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    let selects_one = |server: &Server| {
+        message.contains(&format!(
+            "select one by its process ID, such as plumb meters {};",
+            server.id()
+        ))
+    };
+    assert!(servers.iter().any(selects_one), "{message}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().find(|line| line.contains(&servers[1].id())).unwrap();
+    assert!(line.contains(&format!("serve --config {configuration}")), "{text}");
     let for_a_program = directory.meters(&["--json"]);
     assert_eq!((for_a_program.status.code(), for_a_program.stdout.len()), (Some(2), 0));
     let list = directory.meters(&["--list", "--json"]);
@@ -217,6 +235,58 @@ fn several_running_servers_are_listed_and_one_must_be_selected() {
         assert!(pids.contains(&server.program.id().into()), "{list}");
         assert!(String::from_utf8_lossy(&output.stdout).contains(&server.id()));
     }
+}
+
+#[test]
+fn refused_tftp_requests_are_counted_by_reason() {
+    let directory = TestDirectory::new();
+    let root = directory.0.join("root");
+    fs::create_dir(&root).unwrap();
+    fs::write(root.join("file"), "").unwrap();
+    let words = ["--tftp", "--tftp-listen", "127.0.0.1:0", "--deny", "127.0.0.2/32", "--root"];
+    let words = [&words[..], &[root.to_str().unwrap()]].concat();
+    let counters = |rights: &[&str], requests: &[(&[u8], u8)]| {
+        let server = Server::start_with(&directory, &[&words, rights].concat());
+        let denied = UdpSocket::bind("127.0.0.2:0").unwrap();
+        denied.send_to(b"\0\x01file\0octet\0", server.address).unwrap();
+        for (request, code) in requests {
+            let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+            client.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
+            client.send_to(request, server.address).unwrap();
+            let mut answer = [0; 512];
+            client.recv(&mut answer).unwrap();
+            assert_eq!(answer[..4], [0, 5, 0, *code], "{}", request.escape_ascii());
+        }
+        let report = directory.report(&server);
+        let counters = report["all"]["counters"].as_object().unwrap().clone();
+        let refused = counters.into_iter().filter_map(|(name, count)| {
+            Some((name.strip_prefix("TFTP requests refused, ")?.to_owned(), number(&count)))
+        });
+        refused.collect::<BTreeMap<_, _>>()
+    };
+    let expected = |reasons: &[(&str, u64)]| {
+        let denied = ("address or number of transfers".to_owned(), 1);
+        let reasons = reasons.iter().map(|(reason, count)| ((*reason).to_owned(), *count));
+        reasons.chain([denied]).collect::<BTreeMap<_, _>>()
+    };
+    let requests: &[(&[u8], u8)] = &[
+        (b"\0\x01missing\0octet\0", 1),
+        (b"\0\x01../file\0octet\0", 2),
+        (b"\0\x02new\0octet\0tsize\0999999999999999999\0", 3),
+        (b"\0\x01file\0mail\0", 7),
+        (b"\0\x01file\0words\0", 4),
+        (b"\0\x02file\0octet\0", 6),
+    ];
+    let reasons = [
+        ("file not found", 1),
+        ("no permission", 1),
+        ("not enough space", 1),
+        ("invalid", 2),
+        ("file exists", 1),
+    ];
+    assert_eq!(counters(&["--write-once"], requests), expected(&reasons));
+    let requests: &[(&[u8], u8)] = &[(b"\0\x02new\0octet\0", 2)];
+    assert_eq!(counters(&[], requests), expected(&[("uploads disabled", 1)]));
 }
 
 #[test]

@@ -46,6 +46,7 @@ impl TestDirectory {
         let mut command = Command::new(env!("CARGO_BIN_EXE_plumb"));
         command.args(words).current_dir(self.0.join("here")).stdin(Stdio::null());
         command.env("XDG_STATE_HOME", self.0.join("user")).env("HOME", self.0.join("here"));
+        command.env_remove("COLUMNS");
         command
     }
 
@@ -544,6 +545,21 @@ fn stats_print_the_recorded_transfers_in_every_format() {
         assert_eq!((words.len(), words[7]), (18, "500000"), "{log}");
         assert!(log.lines().all(|line| line.ends_with(" c")), "{log}");
     }
+}
+
+#[test]
+fn stats_print_one_line_per_transfer_in_a_pipe() {
+    let directory = TestDirectory::new();
+    let name = "a-long-name-".repeat(20);
+    fs::write(directory.remote_path(&name), "x").unwrap();
+    let (server, url) = Server::ftp(&directory);
+    directory.run_ok(&["get", "-q", &format!("{url}{name}")]);
+    server.end();
+    let text = directory.run_ok(&["stats", "--folder", &directory.directory_of("user"), "list"]);
+    // The title, the headings, a rule and the transfer.
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 4, "{text}");
+    assert!(lines[3].contains("FTP get") && lines[3].ends_with(&name), "{text}");
 }
 
 // attack row 92

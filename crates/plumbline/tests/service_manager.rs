@@ -378,6 +378,81 @@ fn a_reload_applies_texts_and_moves_the_log_to_another_file() {
 
 #[test]
 #[ignore = "runs a server; ./x test"]
+fn the_end_of_each_open_session_is_logged_with_its_reason_when_the_server_stops() {
+    let login = "[login]\nexec = [\"cat\"]\nlisten = [\"127.0.0.1:0\"]\n";
+    let ftp = "[ftp]\nroot = \"ROOT\"\nlisten = [\"127.0.0.1:0\"]\n";
+    // A session also continues after its server was removed from the configuration.
+    for is_removed in [false, true] {
+        let directory = Directory::new("ends");
+        let path = directory.configuration(&format!("{login}{ftp}"));
+        let mut command = plumb();
+        let (mut program, log) = directory.start(command.args(["serve", "--config"]).arg(path));
+        let connect = |event: &str| {
+            let line = log.wait_for(event);
+            let address = line.split(event).nth(1).unwrap().split(", ").next().unwrap();
+            BufReader::new(TcpStream::connect(address).unwrap())
+        };
+        let mut typing = connect("listening on ");
+        typing.get_mut().write_all(b"hello\r\n").unwrap();
+        let mut received = Vec::new();
+        while !received.ends_with(b"hello") {
+            assert_ne!(typing.read_until(b'o', &mut received).unwrap(), 0);
+        }
+        let mut idle = connect("serving FTP at ");
+        idle.read_line(&mut String::new()).unwrap();
+        if is_removed {
+            directory.configuration(ftp);
+            program.signal(Signal::HUP).unwrap();
+            log.wait_for("configuration reloaded");
+        }
+        program.signal(Signal::TERM).unwrap();
+        assert!(program.child().wait().unwrap().success());
+        let line = log.wait_for(": the server stopped; 7 bytes in, ");
+        assert!(line.contains("[1] 127.0.0.1:") && line.contains(" disconnected after "), "{line}");
+        log.find_within(Duration::from_secs(10), |lines| {
+            let is_ftp = |line: &&String| {
+                line.contains("[2] 127.0.0.1:") && line.ends_with(" s: the server stopped")
+            };
+            lines.iter().find(is_ftp).map(drop)
+        });
+    }
+}
+
+/// TLS record with the ClientHello of a client that knows TLS 1.1 at most (RFC 4346 §7.4.1.2).
+fn client_hello_of_tls_1_1() -> Vec<u8> {
+    let mut hello = vec![3, 2];
+    hello.extend([0; 32]);
+    // No session, one cipher suite, no compression.
+    hello.extend([0, 0, 2, 0, 0x2f, 1, 0]);
+    let len = u8::try_from(hello.len()).unwrap();
+    [&[22, 3, 1, 0, len + 4, 1, 0, 0, len], hello.as_slice()].concat()
+}
+
+#[test]
+#[ignore = "runs a server; ./x test"]
+fn a_client_with_an_old_version_of_tls_is_logged_with_the_minimum() {
+    let directory = Directory::new("old-tls");
+    let path = directory.configuration(
+        "[login]\nexec = [\"cat\"]\nlisten-tls = [\"127.0.0.1:0\"]\n\
+         [ftp]\nroot = \"ROOT\"\nlisten-tls = [\"127.0.0.1:0\"]\n",
+    );
+    let mut command = plumb();
+    let (_program, log) = directory.start(command.args(["serve", "--config"]).arg(path));
+    let why = "the client offers only old versions of TLS; the minimum is TLS 1.2";
+    for (listener, expected) in [
+        ("listening on ", format!(" refused: TLS handshake failed: {why}")),
+        ("serving FTP at ", format!(" disconnected after 0 s: {why}")),
+    ] {
+        let line = log.wait_for(listener);
+        let address = line.split(listener).nth(1).unwrap().split(", ").next().unwrap();
+        let mut client = TcpStream::connect(address).unwrap();
+        client.write_all(&client_hello_of_tls_1_1()).unwrap();
+        log.wait_for(&expected);
+    }
+}
+
+#[test]
+#[ignore = "runs a server; ./x test"]
 fn print_config_prints_a_configuration_that_check_accepts() {
     let directory = Directory::new("print");
     let path = directory.configuration("[ftp]\nroot = \"ROOT\"\nlisten = [\"127.0.0.1:0\"]\n");

@@ -2,21 +2,28 @@
 //!
 //! The self-signed certificate is generated once and kept in the state directory, so that clients
 //! that pin the certificate at first use receive the same certificate later. Its private key is
-//! readable by the owner only.
+//! readable by the owner only. It names the host, and is valid for ten years.
 
+use super::certificate_validity::Validity;
 use anyhow::{Context, Result};
 use carrier::fingerprint;
-use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, date_time_ymd};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// Validity period of a generated certificate: ten years. Clients that pin it do not accept a new one.
+const VALIDITY: Duration = Duration::from_secs(3650 * 24 * 3600);
+/// Time before its generation from which a certificate is valid, for clients whose clock is behind.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(24 * 3600);
 
 /// Table `[tls]`: the certificate and its key.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -83,14 +90,27 @@ impl CertificatePaths {
         if self.certificate.exists() && self.key.exists() {
             return Ok(());
         }
-        let names = [host_name(), "localhost".to_owned()];
-        let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names)?;
+        let (certificate, key) = generate(SystemTime::now())?;
         if let Some(directory) = self.key.parent() {
             fs::create_dir_all(directory)
                 .with_context(|| format!("cannot create directory {}", directory.display()))?;
         }
-        write(&self.key, &signing_key.serialize_pem(), 0o600)?;
-        write(&self.certificate, &cert.pem(), 0o644)
+        write(&self.key, &key, 0o600)?;
+        write(&self.certificate, &certificate, 0o644)
+    }
+
+    /// Returns a warning if a certificate of the chain is not valid at `now`, or expires soon. Returns
+    /// `None` if the file cannot be read, which [`Self::check`] reports.
+    pub(super) fn validity_warning(&self, now: SystemTime) -> Option<String> {
+        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now = i64::try_from(now).unwrap_or(i64::MAX);
+        let chain = CertificateDer::pem_file_iter(&self.certificate).ok()?.flatten();
+        let warning = chain.filter_map(|it| Validity::of(&it)?.warning(now)).next()?;
+        let remedy = match self.is_generated {
+            true => "; without the file and its key, the next start generates a new certificate",
+            false => "",
+        };
+        Some(format!("certificate {} {warning}{remedy}", self.certificate.display()))
     }
 
     /// Reads certificate and key. Returns the TLS acceptor and the fingerprint of the certificate.
@@ -126,6 +146,19 @@ impl CertificatePaths {
     }
 }
 
+/// Returns a new self-signed certificate of this host and its key, in PEM.
+fn generate(now: SystemTime) -> Result<(String, String)> {
+    let host = host_name();
+    let key = KeyPair::generate()?;
+    let mut params = CertificateParams::new([host.clone(), "localhost".to_owned()])?;
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, host);
+    let now = date_time_ymd(1970, 1, 1) + now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    params.not_before = now - CLOCK_TOLERANCE;
+    params.not_after = now + VALIDITY;
+    Ok((params.self_signed(&key)?.pem(), key.serialize_pem()))
+}
+
 fn write(path: &Path, text: &str, mode: u32) -> Result<()> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(true).mode(mode).open(path);
@@ -156,6 +189,22 @@ mod tests {
         assert_eq!(first.len(), 32 * 3 - 1);
         let mode = fs::metadata(&files.key).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+        let der = CertificateDer::from_pem_file(&files.certificate).unwrap();
+        let contains = |name: &[u8]| der.windows(name.len()).any(|window| window == name);
+        // The name of the host is issuer, subject (each a UTF8String) and subjectAltName (a dNSName).
+        let host = host_name();
+        let with_tag =
+            |tag: u8| [&[tag, u8::try_from(host.len()).unwrap()], host.as_bytes()].concat();
+        assert!(contains(&with_tag(0x0c)) && contains(&with_tag(0x82)));
+        assert!(!contains(b"rcgen"));
+        let warning_after = |days: u64| {
+            let now = SystemTime::now() + Duration::from_secs(days * 24 * 3600);
+            files.validity_warning(now).unwrap_or_default()
+        };
+        assert_eq!(warning_after(3619), "");
+        assert!(warning_after(3621).contains("certificate.pem expires on "));
+        assert!(warning_after(3651).contains("certificate.pem expired on "));
+        assert!(files.validity_warning(UNIX_EPOCH).unwrap().contains("is not valid before "));
         fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -6,6 +6,7 @@
 //! configuration but does not exist: the name may be misspelled, and then the intended directory
 //! lacks these rights.
 
+use super::certificate::CertificatePaths;
 use super::configuration_loader::ConfigurationLoader;
 use super::flags::Flags;
 use super::login_server::LoginPlan;
@@ -13,6 +14,7 @@ use super::resources;
 use anyhow::{Context, Result};
 use carrier::Route;
 use os::user::User;
+use std::time::SystemTime;
 
 /// User of the packaged services.
 const SERVICE_USER: &str = "plumb";
@@ -53,6 +55,7 @@ pub fn check(
         warnings.extend(ftp.unwritable_roots());
         warnings.extend(ftp.anonymous_note());
         warnings.extend(ftp.system_users_note().map(str::to_owned));
+        warn_of_validity(ftp.certificates(), &mut warnings);
     }
     if let Some(tftp) = loader.tftp()? {
         tftp.check_root()?;
@@ -60,13 +63,29 @@ pub fn check(
     }
     if loader.wants_logins() {
         let plan = LoginPlan::prepare(loader.login()?)?;
-        plan.configuration().certificate.check()?;
+        let certificate = &plan.configuration().certificate;
+        certificate.check()?;
+        warn_of_validity([certificate], &mut warnings);
         warnings.extend(plan.service_user_note());
     }
     if flags.via == Route::Kernel {
         warnings.extend(resources::check(&loader, server_pid)?);
     }
     Ok(warnings)
+}
+
+/// Adds a warning for each certificate that is not valid or expires soon. Several servers may use the same
+/// certificate, which is reported once.
+fn warn_of_validity<'a>(
+    certificates: impl IntoIterator<Item = &'a CertificatePaths>,
+    warnings: &mut Vec<String>,
+) {
+    let now = SystemTime::now();
+    for warning in certificates.into_iter().filter_map(|it| it.validity_warning(now)) {
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
 }
 
 fn become_user(name: &str) -> Result<()> {

@@ -93,6 +93,7 @@ requires-session-reuse = true  # data connections must resume the TLS session of
                                # ftplib, commons-net), and any other client at their addresses
 anonymous = true               # default: true without users
 anonymous-in-cleartext = false # with tls = \"required\", only other users need TLS
+anonymous-allow = [\"10.0.0.0/8\"] # networks of anonymous users; default: all
 system-users = true            # users of this machine, authenticated with PAM
 pam-service = \"plumb\"          # rules in /etc/pam.d for them; without the file, those of other
 root-may-log-in = false        # also accept root among the users of this machine

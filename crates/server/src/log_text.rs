@@ -4,6 +4,7 @@ use crate::log_line::Level;
 use serde::Serialize;
 use std::fmt;
 use std::io;
+use tokio_rustls::rustls::{self, PeerIncompatible};
 
 /// Direction of a transfer as the client sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -44,6 +45,9 @@ pub(super) fn escape_name(name: &[u8]) -> String {
 /// Describes the error of a connection. The text of rustls contains the address of its manual, which
 /// this omits.
 pub(super) fn connection_error(error: &io::Error) -> String {
+    if let Some(text) = old_tls_version(error) {
+        return text.to_owned();
+    }
     match error.kind() {
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
             "the client reset the connection".to_owned()
@@ -53,6 +57,21 @@ pub(super) fn connection_error(error: &io::Error) -> String {
         }
         _ => without_address(&error.to_string()),
     }
+}
+
+/// Describes the error of a TLS handshake with a client that offers only versions of TLS that rustls does
+/// not implement. Such a client does not send the extension signature_algorithms of TLS 1.2.
+pub(super) fn old_tls_version(error: &io::Error) -> Option<&'static str> {
+    let rustls::Error::PeerIncompatible(reason) = error.get_ref()?.downcast_ref()? else {
+        return None;
+    };
+    let is_old = matches!(
+        reason,
+        PeerIncompatible::Tls12NotOffered
+            | PeerIncompatible::Tls12NotOfferedOrEnabled
+            | PeerIncompatible::SignatureAlgorithmsExtensionRequired
+    );
+    is_old.then_some("the client offers only old versions of TLS; the minimum is TLS 1.2")
 }
 
 /// Returns the level of the error of a connection: a client that ends its connection is no failure.
@@ -100,5 +119,23 @@ mod tests {
             "peer closed connection without sending TLS close_notify"
         );
         assert_eq!(text(ErrorKind::BrokenPipe), "the client reset the connection");
+    }
+
+    #[test]
+    fn the_error_of_a_client_with_an_old_version_of_tls_names_the_minimum() {
+        let text = |reason: PeerIncompatible| {
+            let error = rustls::Error::PeerIncompatible(reason);
+            connection_error(&io::Error::new(ErrorKind::InvalidData, error))
+        };
+        for old in [
+            PeerIncompatible::Tls12NotOffered,
+            PeerIncompatible::Tls12NotOfferedOrEnabled,
+            PeerIncompatible::SignatureAlgorithmsExtensionRequired,
+        ] {
+            let expected = "the client offers only old versions of TLS; the minimum is TLS 1.2";
+            assert_eq!(text(old), expected);
+        }
+        let other = text(PeerIncompatible::NoCipherSuitesInCommon);
+        assert_eq!(other, "peer is incompatible: NoCipherSuitesInCommon");
     }
 }

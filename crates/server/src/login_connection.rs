@@ -10,7 +10,7 @@ use super::client_stream::{self, BufferedStream, ClientStream, Socket};
 use super::console::{ConsoleSession, SerialConsole};
 use super::listener::ConnectionService;
 use super::log::ServeEvent;
-use super::log_text::without_address;
+use super::log_text::{old_tls_version, without_address};
 use super::login_server::LoginServer;
 use super::login_session::LoginSession;
 use super::metered::{Metered, MeteredStream};
@@ -21,7 +21,7 @@ use super::start_tls_policy::StartTls;
 use super::telnet_client::SessionTraffic;
 use super::telnet_session::TelnetSession;
 use super::userspace_tcp::UserspaceTcp;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow, bail};
 use carrier::TcpConnection;
 use net::meter::Account;
 use std::cell::RefCell;
@@ -60,6 +60,10 @@ impl ConnectionService for LoginService {
         self.server.log.write(event);
     }
 
+    fn is_closing(&self) -> bool {
+        self.server.shutdown.is_requested()
+    }
+
     fn admit(&self, peer: SocketAddr) -> Result<(), AdmissionRefusal> {
         let random_ppm = self.server.engine().rng.below(1_000_000);
         self.server.admission().admit_unauthenticated(peer, random_ppm)?;
@@ -76,6 +80,8 @@ impl ConnectionService for LoginService {
     }
 
     async fn serve(self: Rc<Self>, connection: TcpConnection, peer: SocketAddr) {
+        // The process ends when the notices are dropped, which is after the last line of the session.
+        let _until_logged = self.server.shutdown.notice();
         let policy = self.policy.borrow().clone();
         if let Err(error) = serve_connection(&self.server, &policy, connection, peer).await {
             let why = without_address(&format!("{error:#}"));
@@ -132,8 +138,16 @@ async fn run_in_tls<S: AsyncRead + AsyncWrite + SendQueue + Unpin>(
     let acceptor = policy.acceptor.as_ref().context("no TLS certificate")?;
     let stream = MeteredStream::new(stream, Rc::clone(server), Account::Interrupt);
     let handshake = server.charge_future(Account::Encryption, acceptor.accept(stream));
-    let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await;
+    let mut shutdown = server.shutdown.notice();
+    let stream = tokio::select! {
+        stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake) => stream,
+        () = shutdown.requested() => bail!("the server stopped"),
+    };
     let stream = stream.context("TLS handshake timed out")?;
+    let stream = stream.map_err(|error| match old_tls_version(&error) {
+        Some(reason) => anyhow!(reason),
+        None => error.into(),
+    });
     let stream = stream.context("TLS handshake failed")?;
     let stream =
         BufferedStream::new(MeteredStream::new(stream, Rc::clone(server), Account::Encryption));

@@ -6,6 +6,7 @@ use super::log::Log;
 use super::login_configuration::LoginConfiguration;
 use super::metered::Metered;
 use super::program;
+use super::session_shutdown::SessionShutdown;
 use super::users::{self, Users};
 use anyhow::{Context, Result, bail};
 use carrier::meters::MeterRegistry;
@@ -120,6 +121,8 @@ pub(crate) struct LoginServer {
     pub(crate) login_state: LoginState,
     pub(crate) engine: RefCell<EngineContext>,
     pub(crate) scratch: RefCell<Vec<u8>>,
+    /// Ends the sessions when the process stops.
+    pub(crate) shutdown: SessionShutdown,
 }
 
 impl Deref for LoginServer {
@@ -131,15 +134,19 @@ impl Deref for LoginServer {
 }
 
 impl LoginServer {
-    /// Creates the state, with a meter that is published in `registry`.
+    /// Creates the state, with a meter that is published in `registry`. `shutdown` ends its sessions.
     ///
     /// # Errors
     ///
     /// Returns an error if the meter cannot be created.
-    pub(crate) fn open(login_state: LoginState, registry: &Arc<MeterRegistry>) -> Result<Self> {
+    pub(crate) fn open(
+        login_state: LoginState,
+        registry: &Arc<MeterRegistry>,
+        shutdown: SessionShutdown,
+    ) -> Result<Self> {
         let engine = RefCell::new(EngineContext::published(registry, "logins")?);
         let scratch = RefCell::new(vec![0; SCRATCH_LEN]);
-        Ok(Self { login_state, engine, scratch })
+        Ok(Self { login_state, engine, scratch, shutdown })
     }
 
     /// Borrows the clock, the random number generator and the meter. Must not be held across an

@@ -496,6 +496,7 @@ mod tests {
     use crate::configuration_loader::ConfigurationLoader;
     use crate::flags::Flags;
     use crate::login_server::{LoginPlan, LoginServer, LoginState};
+    use crate::session_shutdown::SessionShutdown;
     use carrier::meters::MeterRegistry;
     use std::net::SocketAddr;
 
@@ -506,7 +507,8 @@ mod tests {
         let loader = ConfigurationLoader::open(&flags).unwrap();
         let login_state =
             LoginState::new(LoginPlan::prepare(loader.login().unwrap()).unwrap(), flags.log());
-        let server = LoginServer::open(login_state, &MeterRegistry::new("test")).unwrap();
+        let registry = MeterRegistry::new("test");
+        let server = LoginServer::open(login_state, &registry, SessionShutdown::default()).unwrap();
         let peer = SocketAddr::from(([127, 0, 0, 1], 1));
         TelnetClient::new(peer, Rc::new(server), StartTls::Off, LoginSession::OPTIONS, &[])
     }

@@ -47,7 +47,7 @@ async fn run_servers(prepared: Prepared) -> Result<()> {
     let log = flags.log();
     // Before a line of the log reports that a server is ready: without a handler, SIGHUP ends it.
     let mut signals = ControlSignals::handle()?;
-    let registry = MeterRegistry::new("serve");
+    let registry = MeterRegistry::new(command(&flags));
     let connections_max = plan.connections_max();
     let host = carrier::open_host(&flags.via, connections_max, carrier::LOGINS)?;
     let _shown = host
@@ -75,6 +75,14 @@ async fn run_servers(prepared: Prepared) -> Result<()> {
         _ = tokio::time::timeout(DRAIN_TIMEOUT, Host::drained(host)).await;
     }
     result
+}
+
+/// Returns the command for `plumb meters`, with the configuration file that distinguishes several servers.
+fn command(flags: &Flags) -> String {
+    match &flags.config {
+        Some(path) => format!("serve --config {}", path.display()),
+        None => "serve".to_owned(),
+    }
 }
 
 /// Reads the configuration and the user files again, and applies them: completely, or after an error

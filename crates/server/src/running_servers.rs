@@ -14,6 +14,7 @@ use super::login_listeners::LoginListeners;
 use super::login_server::{LoginPlan, LoginServer, LoginState};
 use super::metrics;
 use super::plan::Plan;
+use super::session_shutdown::SessionShutdown;
 use super::socket_set::{ConfiguredSocket, SocketChanges, SocketDescription, SocketSet};
 use super::tftp::{RequestSocket, TftpPlan, TftpServer};
 use super::traffic::{ProtocolTraffic, ServerProtocol};
@@ -41,6 +42,8 @@ pub(super) struct RunningServers {
     /// Receives the error of a listener that can accept nothing any more.
     failures: UnboundedSender<anyhow::Error>,
     login: Running<LoginServer, LoginPolicy>,
+    /// Ends the login and console sessions when the process stops.
+    login_shutdown: SessionShutdown,
     ftp: Running<FtpServer, FtpPolicy>,
     tftp: RefCell<Option<Rc<TftpServer>>>,
     tftp_sockets: SocketSet<RequestSocket, ()>,
@@ -102,6 +105,7 @@ impl RunningServers {
             transfer_log: Rc::new(TransferLog::new(None, log)),
             failures,
             login: Running::default(),
+            login_shutdown: SessionShutdown::default(),
             ftp: Running::default(),
             tftp: RefCell::default(),
             tftp_sockets: SocketSet::default(),
@@ -169,7 +173,7 @@ impl RunningServers {
         self.transfer_log.set_directory(plan.journal.as_deref());
         self.log_certificate(plan.ftp.as_ref().and_then(FtpPlan::certificate));
         self.log_certificate(login.notes.certificate.as_deref());
-        self.apply_tftp(plan.tftp, tftp);
+        self.apply_tftp(plan.tftp, tftp)?;
         self.apply_ftp(plan.ftp, ftp)?;
         self.apply_logins(plan.login, login)?;
         self.apply_metrics(metrics);
@@ -213,20 +217,25 @@ impl RunningServers {
         Ok(())
     }
 
-    fn apply_tftp(&self, plan: Option<TftpPlan>, sockets: SocketChanges<RequestSocket, ()>) {
-        let running = self.tftp.take();
-        let server = plan.map(|plan| match running {
-            Some(server) => {
+    fn apply_tftp(
+        &self,
+        plan: Option<TftpPlan>,
+        sockets: SocketChanges<RequestSocket, ()>,
+    ) -> Result<()> {
+        let running = self.tftp.borrow().clone();
+        let server = match (plan, running) {
+            (None, _) => None,
+            (Some(plan), Some(server)) => {
                 server.apply(plan);
-                server
+                Some(server)
             }
-            None => {
+            (Some(plan), None) => {
                 let transfer_log = Rc::clone(&self.transfer_log);
-                let server = TftpServer::new(plan, self.log, transfer_log, &self.registry);
+                let server = TftpServer::new(plan, self.log, transfer_log, &self.registry)?;
                 self.host.iter().for_each(|host| server.use_host(host));
-                Rc::new(server)
+                Some(Rc::new(server))
             }
-        });
+        };
         let receive = |socket, _| {
             let server = server.clone();
             let failures = self.failures.clone();
@@ -240,6 +249,7 @@ impl RunningServers {
         };
         self.tftp_sockets.apply(sockets, receive, report);
         self.tftp.replace(server);
+        Ok(())
     }
 
     fn apply_logins(&self, plan: Option<LoginPlan>, opened: OpenedLogins) -> Result<()> {
@@ -252,7 +262,8 @@ impl RunningServers {
             }
             (Some(plan), None) => {
                 let state = LoginState::new(plan, self.log);
-                Some(Rc::new(LoginServer::open(state, &self.registry)?))
+                let shutdown = self.login_shutdown.clone();
+                Some(Rc::new(LoginServer::open(state, &self.registry, shutdown)?))
             }
         };
         match &server {
@@ -371,6 +382,7 @@ impl RunningServers {
     pub(super) async fn close(&self) {
         let sessions = self.traffic().iter().map(|traffic| traffic.open).sum();
         self.log.write(&ServeEvent::Closing { sessions });
+        self.login_shutdown.close().await;
         let tftp = self.tftp.borrow().clone();
         if let Some(tftp) = tftp {
             tftp.close().await;

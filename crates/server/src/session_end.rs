@@ -23,6 +23,8 @@ pub(super) enum SessionEnd {
     ConsoleRemoved,
     /// TLS is required, and the client did not negotiate it.
     TlsRequired,
+    /// The process stops.
+    ServerStopped,
 }
 
 impl SessionEnd {
@@ -38,6 +40,7 @@ impl SessionEnd {
             Self::ConsoleRemoved => "the console was removed from the configuration",
             Self::StartsTls => "session continues in TLS",
             Self::TlsRequired => "TLS is required, but the client did not start it",
+            Self::ServerStopped => "the server stopped",
         }
     }
 }

@@ -35,6 +35,8 @@ use tokio::time::{Instant, Sleep, sleep_until};
 const FIRST_DEADLINE: Duration = Duration::from_secs(3);
 /// Time without acknowledged output after which the wait for the client to close the connection ends.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time for sending the end of the stream when the server stops.
+const STOP_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Reason for the end of a wait.
 enum Woken<B> {
@@ -82,17 +84,31 @@ impl<W: ClientStream, B: SessionBackend> TelnetSession<W, B> {
         }
     }
 
-    /// Runs the session to its end.
+    /// Runs the session to its end, at most until the server stops.
     ///
     /// # Errors
     ///
     /// Returns an error if the connection fails or the back end cannot be started.
     pub(super) async fn run(&mut self) -> Result<SessionEnd> {
         self.client.telnet.start(&mut self.client.server.engine().cx());
-        let result = self.run_loop().await;
+        let mut shutdown = self.client.server.shutdown.notice();
+        // The notice is polled first: a session that is always ready uses up tokio's budget.
+        let result = tokio::select! {
+            biased;
+            () = shutdown.requested() => Ok(SessionEnd::ServerStopped),
+            result = self.run_loop() => result,
+        };
         self.backend.end();
-        if matches!(result, Ok(ending) if ending != SessionEnd::StartsTls) {
-            self.close_in_time().await;
+        match result {
+            Ok(SessionEnd::StartsTls) | Err(_) => {}
+            Ok(SessionEnd::ServerStopped) => {
+                _ = tokio::time::timeout(STOP_TIMEOUT, self.stream.close()).await;
+            }
+            Ok(_) => tokio::select! {
+                biased;
+                () = shutdown.requested() => {}
+                () = self.close_in_time() => {}
+            },
         }
         result
     }

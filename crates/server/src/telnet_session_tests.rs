@@ -6,6 +6,7 @@ use crate::configuration_loader::ConfigurationLoader;
 use crate::flags::Flags;
 use crate::login_server::{LoginPlan, LoginState};
 use crate::login_session::LoginSession;
+use crate::session_shutdown::SessionShutdown;
 use carrier::meters::MeterRegistry;
 use protocols::telnet::OptionSet;
 use std::cell::Cell;
@@ -110,7 +111,8 @@ fn login_server() -> Rc<LoginServer> {
     let loader = ConfigurationLoader::open(&flags).unwrap();
     let login_state =
         LoginState::new(LoginPlan::prepare(loader.login().unwrap()).unwrap(), flags.log());
-    Rc::new(LoginServer::open(login_state, &MeterRegistry::new("test")).unwrap())
+    let registry = MeterRegistry::new("test");
+    Rc::new(LoginServer::open(login_state, &registry, SessionShutdown::default()).unwrap())
 }
 
 /// Returns the number of reads from [`EndlessClient`] during ten turns of another task.
@@ -128,6 +130,23 @@ fn reads_in_ten_turns<B: SessionBackend + 'static>(back_end: B) -> usize {
         running.abort();
         reads.get()
     })
+}
+
+#[test]
+fn a_session_that_is_always_ready_ends_when_the_server_stops() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    LocalSet::new().block_on(&runtime, async {
+        let client = EndlessClient { reads: Rc::default() };
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        let server = login_server();
+        let back_end = LoginSession::new();
+        let mut session =
+            TelnetSession::new(client, peer, Rc::clone(&server), StartTls::Off, back_end);
+        let running = spawn_local(async move { session.run().await.unwrap() });
+        yield_now().await;
+        server.shutdown.close().await;
+        assert_eq!(running.await.unwrap(), SessionEnd::ServerStopped);
+    });
 }
 
 #[test]

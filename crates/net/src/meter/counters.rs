@@ -551,6 +551,22 @@ closed_list! {
         TftpIgnored "TFTP packets ignored",
         /// Packets that are truncated, invalid or of another transfer.
         TftpErrors "TFTP packets in error",
+        /// Requests of a server that are malformed, or for mail or an unknown mode.
+        TftpRequestsInvalid "TFTP requests refused, invalid",
+        /// Requests refused because the address is not allowed, or because of the limits of transfers.
+        TftpAdmissionsRefused "TFTP requests refused, address or number of transfers",
+        /// Requests for a file that does not exist.
+        TftpFilesMissing "TFTP requests refused, file not found",
+        /// Requests for a file outside the root, or without the permission to read or replace it.
+        TftpAccessRefused "TFTP requests refused, no permission",
+        /// Requests for an upload to a server without uploads.
+        TftpUploadsRefused "TFTP requests refused, uploads disabled",
+        /// Uploads of a file that exists and may not be replaced.
+        TftpReplacementsRefused "TFTP requests refused, file exists",
+        /// Uploads that exceed the free space or the maximum size.
+        TftpSpaceRefused "TFTP requests refused, not enough space",
+        /// Requests whose file cannot be opened for another reason.
+        TftpOpensFailed "TFTP requests refused, file system error",
         // XMODEM, YMODEM and ZMODEM.
         /// Blocks and frames received without error.
         ModemFramesIn "XMODEM/YMODEM/ZMODEM frames in",

@@ -12,6 +12,7 @@ use crate::manual::entries::{COLUMNS, METERS, RUNTIME};
 use crate::output_style;
 use anyhow::{Context, Result, anyhow};
 use carrier::meters::{MeterReport, request_process_report, request_report, running_processes};
+use os::service_manager::unit_of;
 use records::format::duration;
 use report::table::Table;
 use std::io::{IsTerminal, Write};
@@ -31,8 +32,9 @@ include the time in which other programs used the processor. The CPU time of the
 include that time.
 
 On a terminal the table is updated continuously. Without a process ID, plumb reads the only \
-running plumb process. A reading takes about 70 µs of CPU time of that process, in a separate \
-thread; the table shows the actual cost. The working threads are not stopped.";
+running plumb process; if there are several, it lists them. A reading takes about 70 µs of CPU \
+time of that process, in a separate thread; the table shows the actual cost. The working threads \
+are not stopped.";
 
 /// Manual page of `plumb meters`.
 pub(crate) const PAGE: ManualPage = ManualPage {
@@ -117,8 +119,10 @@ fn choose(pid: Option<u32>, running: &[(u32, PathBuf)], is_json: bool) -> Result
             if !is_json {
                 _ = list(running, false);
             }
+            let example = running.first().map_or(0, |(pid, _)| *pid);
             exit::print_error(&anyhow!(
-                "several plumb processes are running: use plumb meters PID"
+                "several plumb processes publish meters: select one by its process ID, such as \
+                 plumb meters {example}; plumb meters --list lists them"
             ));
             return Err(Failure::WrongArguments);
         }
@@ -140,23 +144,30 @@ fn list(running: &[(u32, PathBuf)], is_json: bool) -> Result<()> {
         let list = reports.iter().map(|report| {
             let MeterReport { pid, command, uptime_ns, cpu_ns, .. } = report;
             serde_json::json!({
-                "pid": pid, "command": command, "uptime_ns": uptime_ns, "cpu_ns": cpu_ns,
+                "pid": pid, "command": command, "unit": unit_of(*pid), "uptime_ns": uptime_ns,
+                "cpu_ns": cpu_ns,
             })
         });
         format!("{}\n", serde_json::Value::Array(list.collect()))
     } else {
-        let mut table = Table::new().number("process").text("plumb").number("for").number("CPU");
-        for report in &reports {
-            table.row([
-                report.pid.to_string(),
-                report.command.clone(),
-                duration(report.uptime_ns),
-                duration(report.cpu_ns),
-            ]);
-        }
-        table.render(output_style::stdout_columns())
+        let processes = reports.iter().map(|report| (unit_of(report.pid), report));
+        list_table(&processes.collect::<Vec<_>>()).render(output_style::stdout_columns_of_table())
     };
     write(&text)
+}
+
+/// Returns the table of processes, each with its unit of systemd if it has one.
+fn list_table(processes: &[(Option<String>, &MeterReport)]) -> Table {
+    let has_units = processes.iter().any(|(unit, _)| unit.is_some());
+    let table = Table::new().number("process");
+    let table = if has_units { table.text("unit") } else { table };
+    let mut table = table.text("plumb").number("for").number("CPU");
+    for (unit, report) in processes {
+        let unit = has_units.then(|| unit.clone().unwrap_or_default());
+        let rest = [report.command.clone(), duration(report.uptime_ns), duration(report.cpu_ns)];
+        table.row(std::iter::once(report.pid.to_string()).chain(unit).chain(rest));
+    }
+    table
 }
 
 /// Writes the meters, once or periodically, until the process ends.

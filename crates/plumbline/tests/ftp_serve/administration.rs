@@ -6,6 +6,7 @@ use rustix::process::Signal;
 use std::fs;
 use std::io::{Read, Write};
 use std::process::Output;
+use std::time::{Duration, UNIX_EPOCH};
 
 const PLUMB: &str = env!("CARGO_BIN_EXE_plumb");
 
@@ -527,6 +528,63 @@ fn host_and_tls_must_agree_in_either_order() {
     let words = ["-c", NAMED, &server.port.to_string(), "org.pem"];
     let messages = directories.run_client_ok("python3", &words, "");
     assert!(messages.contains("all is well"), "{messages}");
+}
+
+#[test]
+fn anonymous_users_of_other_networks_are_refused_and_three_attempts_end_the_session() {
+    let directories = TestDirectories::new();
+    let root = directories.remote_path("").display().to_string();
+    let users = directories.users_file(&format!("root = \"{root}\""));
+    let lines = format!("users = \"{users}\"\nanonymous = true\n");
+    let lines = format!("{lines}anonymous-allow = [\"127.0.0.2/32\"]\n");
+    let server = Server::configured(&directories, &lines, &[]);
+    let mut named = ControlConnection::connect(&server);
+    assert_eq!((named.send("USER ann"), named.send("PASS secret")), (331, 230));
+    let mut allowed = ControlConnection::from_address([127, 0, 0, 2].into(), &server);
+    assert_eq!((allowed.send("USER ftp"), allowed.send("PASS a@b")), (331, 230));
+    let mut refused = ControlConnection::connect(&server);
+    for _ in 0..3 {
+        assert_eq!((refused.send("USER ftp"), refused.send("PASS a@b")), (331, 530));
+    }
+    let mut last_reply = String::new();
+    refused.0.read_to_string(&mut last_reply).unwrap();
+    assert_eq!(last_reply, "421 Too many failed logins, closing control connection\r\n");
+    drop(refused);
+    server.wait_for_log("refused: anonymous users are not allowed from this address");
+    server.wait_for_log(" disconnected after 0 s: too many failed logins");
+}
+
+#[test]
+fn check_warns_of_a_certificate_that_expires_within_30_days() {
+    let directories = TestDirectories::new();
+    let root = directories.remote_path("").display().to_string();
+    let [pem, key] = ["tls.pem", "tls.key"].map(|name| directories.local_path(name));
+    let text = format!(
+        "[ftp]\nroot = \"{root}\"\n[login]\nexec = [\"cat\"]\n\
+         [tls]\ncertificate = \"{}\"\nkey = \"{}\"\n",
+        pem.display(),
+        key.display()
+    );
+    let now = rcgen::date_time_ymd(1970, 1, 1) + UNIX_EPOCH.elapsed().unwrap();
+    let day = Duration::from_secs(24 * 3600);
+    for (from, until, warning) in [
+        (now - 9 * day, now - day, Some(" expired on 20")),
+        (now + day, now + 90 * day, Some(" is not valid before 20")),
+        (now - day, now + 29 * day, Some(", in 28 days")),
+        (now - day, now + 31 * day, None),
+    ] {
+        let mut params = rcgen::CertificateParams::new(["host".to_owned()]).unwrap();
+        params.not_before = from;
+        params.not_after = until;
+        let key_pair = rcgen::KeyPair::generate().unwrap();
+        fs::write(&pem, params.self_signed(&key_pair).unwrap().pem()).unwrap();
+        fs::write(&key, key_pair.serialize_pem()).unwrap();
+        let (is_good, messages) = check(&directories, &text);
+        assert!(is_good, "{messages}");
+        let name = format!("certificate {} ", pem.display());
+        assert_eq!(messages.matches(&name).count(), usize::from(warning.is_some()), "{messages}");
+        assert!(messages.contains(warning.unwrap_or_default()), "{messages}");
+    }
 }
 
 fn check(directories: &TestDirectories, text: &str) -> (bool, String) {

@@ -158,8 +158,58 @@ fn a_forged_response_does_not_reach_the_guest() {
         resolver.send(&query, &response(&id, other_question, &[&forged]));
         let other_type = [&QUESTION[..QUESTION.len() - 3], b"\x1c\0\x01"].concat();
         resolver.send(&query, &response(&id, &other_type, &[&forged]));
+        let other_case = QUESTION.to_ascii_uppercase();
+        resolver.send(&query, &response(&id, &other_case, &[&forged]));
         resolver.send(&query, &response(&id, QUESTION, &[&record([192, 0, 2, 1])]));
         assert_eq!(outcome(&client), (NO_ERROR, [192, 0, 2, 1]));
+    });
+}
+
+// attack row 106
+#[test]
+fn a_socket_that_receives_many_forged_responses_is_closed_and_another_asks_again() {
+    in_host_network(|| {
+        let resolver = Resolver::at(HOST);
+        let guest = Guest::new();
+        let resolvers = resolv_conf_file(&[HOST]);
+        let _gateway = Gateway::start_with_resolvers(&guest, &resolvers, &[]);
+        let client = ask(&guest, 7);
+        let query = resolver.receive();
+        let [high, low] = query.id();
+        let forged = record([203, 0, 113, 66]);
+        for guess in 1..=8 {
+            resolver.send(&query, &response(&[high, low ^ guess], QUESTION, &[&forged]));
+        }
+        // The right identifier is guessed too late.
+        resolver.send(&query, &response(&query.id(), QUESTION, &[&forged]));
+        let second = resolver.receive();
+        assert_ne!((second.id(), second.from), (query.id(), query.from));
+        resolver.send(&second, &response(&second.id(), QUESTION, &[&record([192, 0, 2, 1])]));
+        assert_eq!(outcome(&client), (NO_ERROR, [192, 0, 2, 1]));
+    });
+}
+
+// attack row 106
+#[test]
+fn a_guest_that_asks_many_times_at_once_gets_a_failure() {
+    in_host_network(|| {
+        let _silent = Resolver::at(HOST);
+        let guest = Guest::new();
+        let resolvers = resolv_conf_file(&[HOST]);
+        let _gateway = Gateway::start_with_resolvers(&guest, &resolvers, &[]);
+        let socket = guest.run(|| {
+            let socket = UdpSocket::bind((GUEST, 0)).unwrap();
+            socket.set_read_timeout(Some(TIMEOUT)).unwrap();
+            for id in 0..65 {
+                let header = [0, id, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+                socket.send_to(&[&header, QUESTION].concat(), (DNS, DOMAIN_PORT)).unwrap();
+            }
+            socket
+        });
+        // The first answer is that to the last query; the others wait for the resolver.
+        let mut buffer = [0; 2048];
+        receive_from(&socket, &mut buffer);
+        assert_eq!((buffer[..2].to_vec(), buffer[3] & 15), (vec![0, 64], SERVER_FAILURE));
     });
 }
 
@@ -194,6 +244,10 @@ fn a_malformed_response_is_dropped_and_the_query_waits_for_another() {
             let mut cut = response(&query.id(), QUESTION, &[&record([203, 0, 113, 66])]);
             cut.truncate(cut.len() - 2);
             resolver.send(&query, &cut);
+            // A CNAME whose data is a pointer to itself.
+            let alias = [0xC0, 12, 0, 5, 0, 1, 0, 0, 0, 60, 0, 2, 0xC0, record_at + 12];
+            let alias = response(&query.id(), QUESTION, &[&alias, &record([203, 0, 113, 66])]);
+            resolver.send(&query, &alias);
             resolver.send(&query, &response(&query.id(), QUESTION, &[&record([192, 0, 2, 1])]));
             assert_eq!(outcome(&client), (NO_ERROR, [192, 0, 2, 1]), "{description}");
         }

@@ -445,6 +445,7 @@ fn row_98_a_wrong_password_and_an_unknown_user_get_the_same_reply() {
     let lines: String = "USER ann\r\nPASS wrong\r\n".repeat(3);
     assert_eq!(lone_server.send_bytes(lines.as_bytes()), [331, 530, 331, 530, 331, 530, 421]);
     assert!(lone_server.0.server.is_closing());
+    assert_eq!(lone_server.0.server.close_reason(), Some(CloseReason::TooManyFailedLogins));
     assert_eq!(lone_server.0.context.counted(Counter::FtpLoginsRefused), 3);
 }
 
@@ -480,6 +481,7 @@ fn an_idle_client_is_disconnected_before_and_after_the_login() {
         world.server.timeout(&mut world.context.cx());
         assert_eq!(lone_server.take_output().1, [421]);
         assert!(lone_server.0.server.is_closing());
+        assert_eq!(lone_server.0.server.close_reason(), Some(CloseReason::Timeout));
         lone_server = LoneServer::logged_in(server_settings());
     }
 }

@@ -385,6 +385,7 @@ mod tests {
     use crate::console::ConsoleSettings;
     use crate::flags::Flags;
     use crate::login_server::{LoginPlan, LoginServer, LoginState};
+    use crate::session_shutdown::SessionShutdown;
     use crate::start_tls_policy::StartTls;
     use carrier::meters::MeterRegistry;
     use std::net::SocketAddr;
@@ -396,7 +397,8 @@ mod tests {
         let login_state =
             LoginState::new(LoginPlan::prepare(loader.login().unwrap()).unwrap(), flags.log());
         let settings: ConsoleSettings = login_state.configuration().consoles[0].clone();
-        let server = LoginServer::open(login_state, &MeterRegistry::new("test")).unwrap();
+        let registry = MeterRegistry::new("test");
+        let server = LoginServer::open(login_state, &registry, SessionShutdown::default()).unwrap();
         let peer = SocketAddr::from(([127, 0, 0, 1], 1));
         let options = ConsoleSession::OPTIONS;
         let client = TelnetClient::new(peer, Rc::new(server), start_tls, options, &[]);

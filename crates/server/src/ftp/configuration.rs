@@ -70,6 +70,8 @@ pub(in super::super) struct FtpTable {
     root_may_log_in: bool,
     anonymous: Option<bool>,
     anonymous_in_cleartext: bool,
+    #[serde(deserialize_with = "address_text::networks")]
+    anonymous_allow: Vec<IpNet>,
     clear_control: bool,
     mail_spool: Option<PathBuf>,
     mail_from_anonymous: bool,
@@ -174,6 +176,8 @@ pub(in super::super) struct FtpSettings {
     pub(super) excludes_anonymous: Option<&'static str>,
     /// Whether anonymous users need no TLS although it is required for other users.
     pub(super) allows_cleartext_anonymous: bool,
+    /// Prefixes from which anonymous users may log in; if empty, all.
+    pub(super) anonymous_allow: Vec<IpNet>,
     /// Settings of system users, if system users may log in.
     pub(super) system: Option<SystemUserSettings>,
     pub(super) spool: Option<Arc<Spool>>,
@@ -229,7 +233,7 @@ impl FtpSettings {
         if tls == Protection::Off {
             check_without_tls(&listen_tls, &hosts)?;
         }
-        check_cleartext_anonymous(table.anonymous_in_cleartext, tls, &site, &hosts)?;
+        check_anonymous_keys(&table, tls, &site, &hosts)?;
         Ok(Self {
             site: Arc::new(site),
             hosts: Arc::new(hosts),
@@ -242,6 +246,7 @@ impl FtpSettings {
             generates_certificate: shared.certificate.is_generated(),
             excludes_anonymous,
             allows_cleartext_anonymous: table.anonymous_in_cleartext,
+            anonymous_allow: std::mem::take(&mut table.anonymous_allow),
             system,
             spool: open_spool(&table)?,
             has_anonymous_mail: table.mail_from_anonymous,
@@ -304,13 +309,13 @@ impl FtpSettings {
             RootDir::open(&account.root)
                 .with_context(|| format!("cannot open root directory {path} of a user"))?;
         }
-        if self.tls != Protection::Off {
-            self.certificate.check()?;
-        }
-        for host in self.hosts.iter() {
-            host.certificate.as_ref().map(CertificatePaths::check).transpose()?;
-        }
-        Ok(())
+        self.certificates().try_for_each(CertificatePaths::check)
+    }
+
+    /// Returns the certificates of the server and of its virtual hosts.
+    pub(in super::super) fn certificates(&self) -> impl Iterator<Item = &CertificatePaths> {
+        let default = Some(&self.certificate).filter(|_| self.tls != Protection::Off);
+        default.into_iter().chain(self.hosts.iter().filter_map(|host| host.certificate.as_ref()))
     }
 
     /// Describes that anonymous users cannot log in, if the configuration excludes them only implicitly.
@@ -358,6 +363,13 @@ impl FtpSettings {
         Arc::clone(host.map_or(&self.site, |host| &host.site))
     }
 
+    /// Returns whether anonymous users may log in from `address`.
+    pub(super) fn admits_anonymous(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        let allow = &self.anonymous_allow;
+        allow.is_empty() || allow.iter().any(|net| net.contains(&address))
+    }
+
     /// Returns the engine settings of one session.
     pub(super) fn session_settings(&self, has_tls: bool, is_implicit_tls: bool) -> ServerSettings {
         let tls = match self.tls {
@@ -385,27 +397,32 @@ fn check_without_tls(listen_tls: &[SocketAddr], hosts: &VirtualHosts) -> Result<
     Ok(())
 }
 
-/// Checks that `anonymous-in-cleartext` has an effect, if it is set.
+/// Checks that the keys for anonymous users have an effect, if they are set.
 ///
 /// # Errors
 ///
-/// Returns an error if TLS is not required, or if there are no anonymous users.
-fn check_cleartext_anonymous(
-    is_set: bool,
+/// Returns an error if there are no anonymous users, or if `anonymous-in-cleartext` is set and TLS is not
+/// required.
+fn check_anonymous_keys(
+    table: &FtpTable,
     tls: Protection,
     site: &Site,
     hosts: &VirtualHosts,
 ) -> Result<()> {
-    if !is_set {
-        return Ok(());
-    }
-    if tls != Protection::Required {
+    if table.anonymous_in_cleartext && tls != Protection::Required {
         bail!("anonymous-in-cleartext applies only to tls = \"required\": remove it");
     }
-    if !site.has_anonymous && !hosts.iter().any(|host| host.site.has_anonymous) {
-        bail!("anonymous-in-cleartext requires anonymous users: set anonymous = true");
+    let keys = [
+        ("anonymous-in-cleartext", table.anonymous_in_cleartext),
+        ("anonymous-allow", !table.anonymous_allow.is_empty()),
+    ];
+    let has_anonymous = site.has_anonymous || hosts.iter().any(|host| host.site.has_anonymous);
+    match keys.into_iter().find(|(_, is_set)| *is_set) {
+        Some((key, _)) if !has_anonymous => {
+            bail!("{key} requires anonymous users: set anonymous = true")
+        }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 fn note_missing(root: &Path, access: &Access, missing: &mut Vec<String>) {
@@ -569,6 +586,18 @@ mod tests {
     }
 
     #[test]
+    fn anonymous_users_log_in_only_from_the_networks_of_their_key() {
+        let text = "root = \"/srv\"\nanonymous-allow = [\"10.0.0.0/8\", \"2001:db8::/32\"]\n";
+        let settings = complete(text, &FtpFlags::default()).unwrap();
+        let addresses = ["10.1.2.3", "::ffff:10.1.2.3", "2001:db8::1", "192.0.2.1", "::1"];
+        let is_admitted = addresses.map(|at| settings.admits_anonymous(at.parse().unwrap()));
+        assert_eq!(is_admitted, [true, true, true, false, false]);
+        assert!(settings.rules.allow.is_empty());
+        let settings = complete("root = \"/srv\"\n", &FtpFlags::default()).unwrap();
+        assert!(settings.admits_anonymous("192.0.2.1".parse().unwrap()));
+    }
+
+    #[test]
     fn an_invalid_configuration_is_rejected() {
         for text in [
             "",
@@ -576,6 +605,8 @@ mod tests {
             "roots = \"/srv\"\n",
             "root = \"/srv\"\nanonymous = false\n",
             "root = \"/srv\"\nanonymous-in-cleartext = true\n",
+            "root = \"/srv\"\nsystem-users = true\nanonymous-allow = [\"10.0.0.0/8\"]\n",
+            "root = \"/srv\"\nanonymous-allow = [\"10.0.0.0/33\"]\n",
             "root = \"/srv\"\nsystem-users = true\ntls = \"required\"\nanonymous-in-cleartext = true\n",
             "root = \"/srv\"\npassive-ports = [2000, 1000]\n",
             "root = \"/srv\"\ntls = \"off\"\nlisten-tls = [\"[::]:990\"]\n",

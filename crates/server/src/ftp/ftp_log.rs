@@ -87,7 +87,7 @@ pub(super) enum FtpEvent {
         name: String,
         count: u64,
     },
-    /// A session ended; `why` is the error of its connection.
+    /// A session ended; `why` is the error of its connection, or the reason if the server ended it.
     #[serde(rename = "disconnected")]
     Left {
         from: SocketAddr,

@@ -154,7 +154,10 @@ impl ConnectionService for ControlService {
         let started_at = Instant::now();
         let result = self.run_session(connection, peer).await;
         let level = result.as_ref().err().map_or(Level::Info, connection_error_level);
-        let why = result.err().map(|error| connection_error(&error));
+        let why = match result {
+            Ok(reason) => reason.map(str::to_owned),
+            Err(error) => Some(connection_error(&error)),
+        };
         let seconds = started_at.elapsed().as_secs();
         self.server.log.write(&FtpEvent::Left { from: peer, seconds, why, level });
     }
@@ -165,7 +168,11 @@ impl ConnectionService for ControlService {
 }
 
 impl ControlService {
-    async fn run_session(&self, connection: TcpConnection, peer: SocketAddr) -> io::Result<()> {
+    async fn run_session(
+        &self,
+        connection: TcpConnection,
+        peer: SocketAddr,
+    ) -> io::Result<Option<&'static str>> {
         let tls = self.server.tls.borrow().clone();
         let is_implicit_tls = self.policy.borrow().is_implicit_tls;
         let tls_options = TlsOptions { tls, is_implicit_tls };

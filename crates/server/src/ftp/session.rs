@@ -50,6 +50,8 @@ mod transfer_start;
 const TASK_RESULTS_MAX: usize = 8;
 /// Maximum number of queued restart markers of a sending client.
 const MARKERS_MAX: usize = 64;
+/// Reason of the end of a session when the server shuts down.
+const SERVER_STOPPED: &str = "the server stopped";
 /// Reply sent when the server shuts down.
 const SHUTDOWN_REPLY: &[u8] = b"421 The server is closing, goodbye\r\n";
 
@@ -240,12 +242,12 @@ impl FtpSession {
         })
     }
 
-    /// Runs the session to its end.
+    /// Runs the session to its end. Returns the reason if the server ends it.
     ///
     /// # Errors
     ///
     /// Returns an error if the control connection fails.
-    pub(super) async fn run(mut self) -> io::Result<()> {
+    pub(super) async fn run(mut self) -> io::Result<Option<&'static str>> {
         let result = self.serve().await;
         if result.is_err() {
             self.engine.peer_closed(&mut self.server.context().cx());
@@ -257,10 +259,15 @@ impl FtpSession {
             self.handle_task_result(result);
             self.handle_events();
         }
-        result
+        match self.close_reason() {
+            // The client may reset the connection after the last reply.
+            Some(reason) => Ok(Some(reason)),
+            None => result,
+        }
     }
 
-    async fn serve(&mut self) -> io::Result<()> {
+    /// Serves the session to its end. Returns the reason if the server shuts down.
+    async fn serve(&mut self) -> io::Result<Option<&'static str>> {
         loop {
             self.process_input();
             self.handle_events();
@@ -268,7 +275,7 @@ impl FtpSession {
             if self.engine.is_closing() && !has_output && !self.is_committing() {
                 Box::pin(self.control.close(b"")).await;
                 Box::pin(self.control.await_close()).await;
-                return Ok(());
+                return Ok(None);
             }
             let is_closing = self.server.is_closing();
             if is_closing {
@@ -279,8 +286,7 @@ impl FtpSession {
             }
             if self.server.is_aborting() {
                 self.report_progress();
-                let why = "the server stopped";
-                return Err(io::Error::new(io::ErrorKind::ConnectionAborted, why));
+                return Err(io::Error::new(io::ErrorKind::ConnectionAborted, SERVER_STOPPED));
             }
             let is_transferring = self.running.as_ref().is_some_and(|running| {
                 // An interrupted listing can be requested again.
@@ -289,7 +295,7 @@ impl FtpSession {
             if is_closing && !is_transferring && !has_output {
                 Box::pin(self.control.close(SHUTDOWN_REPLY)).await;
                 self.engine.peer_closed(&mut self.server.context().cx());
-                return Ok(());
+                return Ok(Some(SERVER_STOPPED));
             }
             if let Some(change) = self.tls_change.take_if(|_| !has_output) {
                 match change {
@@ -457,6 +463,11 @@ impl FtpSession {
         // A user file may contain a user with a name of the anonymous users.
         let is_anonymous = site.has_anonymous && is_anonymous(&name);
         if settings.tls == Protection::Required && !self.engine.is_tls() && !is_anonymous {
+            return self.handle_task_result(TaskResult::Login(name, LoginOutcome::Refused));
+        }
+        if is_anonymous && !settings.admits_anonymous(peer.ip()) {
+            let why = "anonymous users are not allowed from this address".to_owned();
+            server.log.write(&FtpEvent::Refused { from: peer, why });
             return self.handle_task_result(TaskResult::Login(name, LoginOutcome::Refused));
         }
         if let Some(user) = logged_in_user::log_in_anonymous(&server, peer, &login, &site) {

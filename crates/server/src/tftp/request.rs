@@ -8,6 +8,7 @@ use crate::log_line::Level;
 use crate::log_text::{TransferAction, escape_name};
 use anyhow::Result;
 use carrier::EngineContext;
+use net::meter::Counter;
 use os::beneath::Existing;
 use protocols::tftp::{
     self, BLOCK_SIZE_DEFAULT, Direction, ErrorCode, Fault, Limits, Mode, Receiver, Request, Sender,
@@ -26,19 +27,46 @@ const WINDOW_MAX_BYTES: usize = 1 << 20;
 /// Maximum number of repetitions of the first packet to a client that never answers.
 const UNANSWERED_MAX: u32 = 1;
 
-const NOT_FOUND: Fault = Fault { code: ErrorCode::FileNotFound, text: "File not found." };
-const NO_ACCESS: Fault = Fault { code: ErrorCode::AccessViolation, text: "Permission denied." };
-const READ_ONLY: Fault = Fault { code: ErrorCode::AccessViolation, text: "Uploads are disabled." };
-const EXISTS: Fault = Fault { code: ErrorCode::FileExists, text: "File already exists." };
-const NO_ROOM: Fault = Fault { code: ErrorCode::DiskFull, text: "Not enough space." };
-const FAILED: Fault = Fault { code: ErrorCode::NotDefined, text: "Cannot open the file." };
+/// Reason for declining a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// The request is invalid.
+    Invalid(Fault),
+    NotFound,
+    NoAccess,
+    ReadOnly,
+    Exists,
+    NoSpace,
+    OpenFailed,
+}
 
-/// Decision about a request.
-pub(super) enum Decision {
-    /// The request is declined with this error.
-    Decline(Fault),
-    /// The request is accepted, and this file is transferred.
-    Serve(OpenFile),
+impl Refusal {
+    /// Returns the error that the client receives.
+    pub(super) const fn fault(self) -> Fault {
+        let (code, text) = match self {
+            Self::Invalid(fault) => return fault,
+            Self::NotFound => (ErrorCode::FileNotFound, "File not found."),
+            Self::NoAccess => (ErrorCode::AccessViolation, "Permission denied."),
+            Self::ReadOnly => (ErrorCode::AccessViolation, "Uploads are disabled."),
+            Self::Exists => (ErrorCode::FileExists, "File already exists."),
+            Self::NoSpace => (ErrorCode::DiskFull, "Not enough space."),
+            Self::OpenFailed => (ErrorCode::NotDefined, "Cannot open the file."),
+        };
+        Fault { code, text }
+    }
+
+    /// Returns the counter of refused requests with this reason.
+    pub(super) const fn counter(self) -> Counter {
+        match self {
+            Self::Invalid(_) => Counter::TftpRequestsInvalid,
+            Self::NotFound => Counter::TftpFilesMissing,
+            Self::NoAccess => Counter::TftpAccessRefused,
+            Self::ReadOnly => Counter::TftpUploadsRefused,
+            Self::Exists => Counter::TftpReplacementsRefused,
+            Self::NoSpace => Counter::TftpSpaceRefused,
+            Self::OpenFailed => Counter::TftpOpensFailed,
+        }
+    }
 }
 
 /// File to be transferred.
@@ -50,54 +78,59 @@ pub(super) enum OpenFile {
 }
 
 /// Decides about a request and opens its file.
-pub(super) fn decide(server: &TftpServer, request: &Request) -> Decision {
-    let result = match request.direction {
+///
+/// # Errors
+///
+/// Returns the reason if the request is declined.
+pub(super) fn decide(server: &TftpServer, request: &Request) -> Result<OpenFile, Refusal> {
+    match request.direction {
         Direction::Read => open(server, &request.name),
         Direction::Write => create(server, request),
-    };
-    result.map_or_else(Decision::Decline, Decision::Serve)
+    }
 }
 
-fn open(server: &TftpServer, name: &[u8]) -> Result<OpenFile, Fault> {
-    let (file, status) = server.plan().root_dir.read(name).map_err(|error| fault_of(&error))?;
+fn open(server: &TftpServer, name: &[u8]) -> Result<OpenFile, Refusal> {
+    let (file, status) = server.plan().root_dir.read(name).map_err(|error| refusal_of(&error))?;
     if server.is_root && !status.is_readable_by_all() {
-        return Err(NO_ACCESS);
+        return Err(Refusal::NoAccess);
     }
     Ok(OpenFile::Out(LocalSource::File(file), status.len))
 }
 
-fn create(server: &TftpServer, request: &Request) -> Result<OpenFile, Fault> {
+fn create(server: &TftpServer, request: &Request) -> Result<OpenFile, Refusal> {
     let plan = server.plan();
     let existing = match plan.settings.rights {
-        Rights::ReadOnly => return Err(READ_ONLY),
+        Rights::ReadOnly => return Err(Refusal::ReadOnly),
         Rights::WriteOnce => Existing::Keep,
         Rights::Writable => Existing::Replace,
     };
     let announced_bytes = request.options.transfer_size.unwrap_or(0);
     let free_bytes = plan.root_dir.free_bytes().unwrap_or(u64::MAX);
     if announced_bytes > plan.settings.file_max_bytes.min(free_bytes) {
-        return Err(NO_ROOM);
+        return Err(Refusal::NoSpace);
     }
     let atomic_file =
-        plan.root_dir.create(&request.name, existing).map_err(|error| fault_of(&error))?;
+        plan.root_dir.create(&request.name, existing).map_err(|error| refusal_of(&error))?;
     Ok(OpenFile::In(Sink::from_atomic_file(atomic_file)))
 }
 
-fn fault_of(error: &io::Error) -> Fault {
+fn refusal_of(error: &io::Error) -> Refusal {
     match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => NOT_FOUND,
-        io::ErrorKind::AlreadyExists => EXISTS,
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => NO_ROOM,
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Refusal::NotFound,
+        io::ErrorKind::AlreadyExists => Refusal::Exists,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Refusal::NoSpace,
         // A name that leaves the root is reported like a file without permission.
         io::ErrorKind::CrossesDevices
         | io::ErrorKind::PermissionDenied
         | io::ErrorKind::IsADirectory
         | io::ErrorKind::ReadOnlyFilesystem
         | io::ErrorKind::InvalidInput
-        | io::ErrorKind::InvalidFilename => NO_ACCESS,
+        | io::ErrorKind::InvalidFilename => Refusal::NoAccess,
         // ELOOP, which has no stable `ErrorKind`.
-        _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => NO_ACCESS,
-        _ => FAILED,
+        _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+            Refusal::NoAccess
+        }
+        _ => Refusal::OpenFailed,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Sockets that receive requests.
 
-use super::request::{self, Decision};
+use super::request::{self, Refusal};
 use super::running_transfer::RunningTransfer;
 use super::tftp_log::TftpEvent;
 use super::tftp_server::TftpServer;
@@ -9,10 +9,11 @@ use crate::listener::{listen_error, with_shared_port};
 use crate::log_text::escape_name;
 use crate::session_id::SessionId;
 use anyhow::{Context, Result};
+use net::meter::Counter;
 use os::datagram::{DatagramSocket, Inbox, Received};
 use os::host::Host;
 use os::readiness::{self, Registered};
-use protocols::tftp::{Fault, Request, RequestError};
+use protocols::tftp::{Request, RequestError};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -153,12 +154,11 @@ fn handle_datagram(server: &Rc<TftpServer>, received: &Received<'_>) {
         // Other packets are never answered: two servers could answer each other indefinitely.
         Err(RequestError::NoRequest) => return,
         Err(RequestError::Refused(fault)) => {
-            let request = server.admission.borrow_mut().admit(from.ip());
-            if request.is_ok() {
-                server.admission.borrow_mut().revoke_admission(from.ip());
-                decline(server, from, received.to, String::new(), fault);
+            let admission_result = server.admission.borrow_mut().admit(from.ip());
+            if admission_result.is_err() {
+                return server.count(Counter::TftpAdmissionsRefused);
             }
-            return;
+            return decline(server, from, received.to, String::new(), Refusal::Invalid(fault));
         }
     };
     let running = server.transfers.borrow().get(&from).cloned();
@@ -174,15 +174,13 @@ fn handle_datagram(server: &Rc<TftpServer>, received: &Received<'_>) {
     let name = escape_name(&request.name);
     if let Err(refusal) = server.admit(from.ip()) {
         // No answer is sent, because the client repeats its request later.
+        server.count(Counter::TftpAdmissionsRefused);
         let why = refusal.to_string();
         return server.log.write(&TftpEvent::Declined { from, name, why });
     }
     match request::decide(server, &request) {
-        Decision::Decline(fault) => {
-            server.admission.borrow_mut().revoke_admission(from.ip());
-            decline(server, from, received.to, name, fault);
-        }
-        Decision::Serve(file) => {
+        Err(refusal) => decline(server, from, received.to, name, refusal),
+        Ok(file) => {
             let running = Rc::new(RunningTransfer::new(received.data));
             server.transfers.borrow_mut().insert(from, Rc::clone(&running));
             let server = Rc::clone(server);
@@ -202,8 +200,17 @@ fn handle_datagram(server: &Rc<TftpServer>, received: &Received<'_>) {
     }
 }
 
-/// Sends an error packet from a newly opened port.
-fn decline(server: &TftpServer, from: SocketAddr, at: Option<IpAddr>, name: String, fault: Fault) {
+/// Counts an admitted request as refused, and sends an error packet from a newly opened port.
+fn decline(
+    server: &TftpServer,
+    from: SocketAddr,
+    at: Option<IpAddr>,
+    name: String,
+    refusal: Refusal,
+) {
+    server.admission.borrow_mut().revoke_admission(from.ip());
+    server.count(refusal.counter());
+    let fault = refusal.fault();
     let datagram = fault.emit();
     // The error packet is sent once: a client that does not receive it repeats its request.
     match server.transport(at, from) {

@@ -9,7 +9,9 @@ use crate::source::source;
 use crate::traffic::{ProtocolTraffic, ServerProtocol};
 use crate::transfer_log::TransferLog;
 use anyhow::{Context, Result};
+use carrier::EngineContext;
 use carrier::meters::MeterRegistry;
+use net::meter::Counter;
 use os::beneath::RootDir;
 use os::host::Host;
 use std::cell::{OnceCell, RefCell};
@@ -68,6 +70,8 @@ pub(crate) struct TftpServer {
     /// Whether the server runs as root. It then sends only files that every user may read.
     pub(super) is_root: bool,
     pub(super) admission: RefCell<Admission>,
+    /// Meter of the requests. Each transfer has a meter of its own.
+    context: RefCell<EngineContext>,
     /// Running transfers by the client's address and port.
     pub(super) transfers: RefCell<HashMap<SocketAddr, Rc<RunningTransfer>>>,
     pub(super) log: Log,
@@ -80,15 +84,20 @@ pub(crate) struct TftpServer {
 
 impl TftpServer {
     /// Creates a server without request sockets.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the meter cannot be created.
     pub(crate) fn new(
         plan: TftpPlan,
         log: Log,
         transfer_log: Rc<TransferLog>,
         registry: &Arc<MeterRegistry>,
-    ) -> Self {
+    ) -> Result<Self> {
         plan.prepare_machine(log);
-        Self {
+        Ok(Self {
             admission: RefCell::new(Admission::new(plan.settings.rules.clone())),
+            context: RefCell::new(EngineContext::published(registry, "TFTP requests")?),
             plan: RefCell::new(Rc::new(plan)),
             is_root: os::user::is_root(),
             transfers: RefCell::default(),
@@ -96,7 +105,12 @@ impl TftpServer {
             transfer_log,
             registry: Arc::clone(registry),
             host: OnceCell::new(),
-        }
+        })
+    }
+
+    /// Counts a refused request in the meters.
+    pub(super) fn count(&self, counter: Counter) {
+        self.context.borrow_mut().meter.count(counter);
     }
 
     /// Returns the settings and the root for new transfers.
@@ -193,7 +207,8 @@ mod tests {
         };
         let registry = MeterRegistry::new("test");
         let transfer_log = Rc::new(TransferLog::new(None, flags.log()));
-        let server = TftpServer::new(plan(&flags).unwrap(), flags.log(), transfer_log, &registry);
+        let plan_of_flags = plan(&flags).unwrap();
+        let server = TftpServer::new(plan_of_flags, flags.log(), transfer_log, &registry).unwrap();
         let client = IpAddr::from([192, 0, 2, 1]);
         assert_eq!(server.admit(client), Ok(()));
         flags.deny = vec!["192.0.2.0/24".parse().unwrap()];

@@ -336,7 +336,7 @@ mod tests {
     use super::*;
     use carrier::{AddressFamilies, Route};
     use protocols::ftp::{Name, Secret};
-    use std::io::ErrorKind;
+    use std::io::{ErrorKind, Write};
     use std::net::TcpListener;
 
     fn settings(attempts: Option<u32>) -> ConnectionSettings {
@@ -361,16 +361,21 @@ mod tests {
         }
     }
 
-    /// Returns the number of connections to a server that sends no greeting.
-    fn connections_without_greeting(attempts: Option<u32>) -> usize {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    /// Returns the error of a client without a session.
+    fn error_of(listener: &TcpListener, attempts: Option<u32>) -> FtpError {
         let url = format!("ftp://127.0.0.1:{}/", listener.local_addr().unwrap().port());
         let url = url.parse().unwrap();
         let result =
             run(&url, &settings(attempts), None, Interrupt::CancelsCommand, async |connector| {
                 FtpClient::new(&connector).ready().await
             });
-        assert!(result.unwrap_err().is_missing_greeting());
+        result.unwrap_err()
+    }
+
+    /// Returns the number of connections to a server that sends no greeting.
+    fn connections_without_greeting(attempts: Option<u32>) -> usize {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        assert!(error_of(&listener, attempts).is_missing_greeting());
         listener.set_nonblocking(true).unwrap();
         let accepted = std::iter::from_fn(|| match listener.accept() {
             Ok(connection) => Some(connection),
@@ -386,5 +391,27 @@ mod tests {
     fn a_server_without_a_greeting_is_tried_again_only_if_the_user_gives_the_attempts() {
         assert_eq!(connections_without_greeting(None), 1);
         assert_eq!(connections_without_greeting(Some(2)), 2);
+    }
+
+    #[test]
+    fn a_server_with_too_many_sessions_is_tried_as_often_as_the_user_gives_the_attempts() {
+        for attempts in [1, 2] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let server = std::thread::spawn({
+                let listener = listener.try_clone().unwrap();
+                move || {
+                    for _ in 0..attempts {
+                        let (mut client, _) = listener.accept().unwrap();
+                        client.write_all(b"421 too many\r\n").unwrap();
+                    }
+                }
+            });
+            let sentence = error_of(&listener, Some(attempts)).sentence();
+            server.join().unwrap();
+            listener.set_nonblocking(true).unwrap();
+            assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+            let why = "it replied 421 too many: try again later";
+            assert!(sentence.ends_with(why), "{sentence}");
+        }
     }
 }

@@ -267,6 +267,10 @@ fn reason(failure: &Failure) -> String {
         (Step::Greeting, FailureReason::NotReply(_)) => {
             text.replacen("greeting: not an FTP reply:", "not an FTP server, it sent", 1)
         }
+        // The server has too many sessions, or is about to stop (RFC 959 §4.2.2).
+        (Step::Greeting, FailureReason::Refused(reply)) if reply.code.number() == 421 => {
+            format!("the server accepts no session now, it replied {reply}: try again later")
+        }
         // A web server, for example, waits for a request.
         (Step::Greeting, FailureReason::Timeout) => {
             "the server sent no FTP greeting: check the port, and that an FTP server runs there"
@@ -350,6 +354,13 @@ mod tests {
             sentence(FailureReason::NotReply(b"SSH-2.0-OpenSSH_9.2p1".to_vec())),
             "cannot log in to host port 22: not an FTP server, it sent \"SSH-2.0-OpenSSH_9.2p1\" \
              (an SSH server)"
+        );
+        let code = Code::new(421).unwrap();
+        let busy = Reply { code, lines: vec![b"too many sessions".to_vec()] };
+        assert_eq!(
+            sentence(FailureReason::Refused(busy)),
+            "cannot log in to host port 22: the server accepts no session now, it replied 421 too \
+             many sessions: try again later"
         );
         let timeout = sentence(FailureReason::Timeout);
         assert!(timeout.contains(": the server sent no FTP greeting: check the port"), "{timeout}");

@@ -88,14 +88,12 @@ impl Server {
                 self.failed_logins += 1;
                 self.reply(530, b"Login incorrect");
                 if self.failed_logins >= self.settings.logins_max {
-                    self.reply(421, b"Too many failed logins, closing control connection");
-                    self.close();
+                    self.close_because(CloseReason::TooManyFailedLogins);
                 }
             }
             LoginAnswer::Busy => {
                 cx.meter.count(Counter::FtpLoginsRefused);
-                self.reply(421, b"Too many logins at the moment, try again later");
-                self.close();
+                self.close_because(CloseReason::TooManyLogins);
             }
         }
         self.run_queue(cx);

@@ -27,6 +27,28 @@ pub struct Login {
     pub host: Option<Name>,
 }
 
+/// Reason for which the server closes a control connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// The number of failed logins reached the limit.
+    TooManyFailedLogins,
+    /// The password was not checked because too many checks were in progress.
+    TooManyLogins,
+    /// The user has not logged in, or has sent no command, for too long.
+    Timeout,
+}
+
+impl CloseReason {
+    /// Returns the text of the reply.
+    pub(super) const fn reply(self) -> &'static [u8] {
+        match self {
+            Self::TooManyFailedLogins => b"Too many failed logins, closing control connection",
+            Self::TooManyLogins => b"Too many logins at the moment, try again later",
+            Self::Timeout => b"Timeout, closing control connection",
+        }
+    }
+}
+
 /// Kind and direction of a transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransferKind {

@@ -56,8 +56,8 @@ mod transfer;
 
 pub use access::LoginAnswer;
 pub use event::{
-    DataCommand, FileError, Finished, Login, MissingTls, Operation, Outcome, Placement,
-    ServerEvent, Transfer, TransferError, TransferId, TransferKind,
+    CloseReason, DataCommand, FileError, Finished, Login, MissingTls, Operation, Outcome,
+    Placement, ServerEvent, Transfer, TransferError, TransferId, TransferKind,
 };
 pub use settings::{Account, Rights, ServerSettings, TlsPolicy};
 pub use transfer::Opened;
@@ -125,6 +125,7 @@ pub struct Server {
     next_transfer_id: u64,
     failed_logins: u32,
     is_closing: bool,
+    close_reason: Option<CloseReason>,
     started_at: Instant,
     last_received_at: Instant,
 }
@@ -232,6 +233,7 @@ impl Server {
             next_transfer_id: 1,
             failed_logins: 0,
             is_closing: false,
+            close_reason: None,
             started_at: cx.now,
             last_received_at: cx.now,
         };
@@ -423,6 +425,13 @@ impl Server {
         self.is_closing
     }
 
+    /// Returns the reason for which the server closes the connection; `None` while the session is open,
+    /// and if the user ends it.
+    #[must_use]
+    pub const fn close_reason(&self) -> Option<CloseReason> {
+        self.close_reason
+    }
+
     /// Returns the name of the logged-in user.
     #[must_use]
     pub fn user(&self) -> Option<&Name> {
@@ -449,6 +458,15 @@ impl Server {
     pub fn peer_closed(&mut self, cx: &mut Cx<'_>) {
         self.fail(TransferError::ControlLost, cx);
         self.close();
+    }
+
+    /// Sends the reply 421 with the reason, and closes the connection.
+    fn close_because(&mut self, reason: CloseReason) {
+        if !self.is_closing {
+            self.close_reason = Some(reason);
+            self.reply(421, reason.reply());
+            self.close();
+        }
     }
 
     fn close(&mut self) {
@@ -503,8 +521,7 @@ impl Server {
             self.fail(error, cx);
             return self.run_queue(cx);
         }
-        self.reply(421, b"Timeout, closing control connection");
-        self.close();
+        self.close_because(CloseReason::Timeout);
     }
 
     fn reply(&mut self, code: u16, text: &[u8]) {

@@ -5,7 +5,7 @@
 //! the reply: the kernel of a killed client answers the reply with a reset, or sends a reset when
 //! it closes a connection with an unread reply.
 
-use super::{FtpSession, TaskResult};
+use super::{FtpSession, SERVER_STOPPED, TaskResult};
 use crate::ftp::data::ServerTransferStats;
 use crate::ftp::ftp_log::FtpEvent;
 use crate::ftp::logged_operation::LoggedOperation;
@@ -15,8 +15,8 @@ use crate::log_text::{TransferAction, escape_name};
 use os::clock::thread_cpu_time;
 use protocols::ftp::listing::ListForm;
 use protocols::ftp::server::{
-    self as engine, FileError, Finished, MissingTls, Placement, Transfer, TransferError,
-    TransferId, TransferKind,
+    self as engine, CloseReason, FileError, Finished, MissingTls, Placement, Transfer,
+    TransferError, TransferId, TransferKind,
 };
 use records::transfer::{Command, DataStyle, Outcome, Text};
 use std::rc::Rc;
@@ -185,7 +185,7 @@ impl FtpSession {
         let is_aborted_by_server =
             self.server.is_aborting() && finished.result == Err(TransferError::ControlLost);
         let result = match finished.result {
-            _ if is_aborted_by_server => Some((Outcome::AbortedByUser, "the server stopped")),
+            _ if is_aborted_by_server => Some((Outcome::AbortedByUser, SERVER_STOPPED)),
             result => result.err().map(|error| (outcome_of(error), reason_of(error))),
         };
         let reason = result.map(|(_, reason)| reason);
@@ -241,6 +241,15 @@ impl FtpSession {
                 FtpEvent::Failed { from, user, host, name, action, bytes, why, level }
             }
         });
+    }
+
+    /// Describes for the log why the server has closed the control connection, if it has.
+    pub(super) fn close_reason(&self) -> Option<&'static str> {
+        Some(match self.engine.close_reason()? {
+            CloseReason::TooManyFailedLogins => "too many failed logins",
+            CloseReason::TooManyLogins => "too many concurrent logins",
+            CloseReason::Timeout => "no command or login for too long",
+        })
     }
 
     /// Logs the result of an operation.
