@@ -11,13 +11,14 @@
 //! ```
 //!
 //! The driver collects lines by [`ControlLines`], parses them by [`ControlRequest::parse`], carries
-//! them out and writes [`ControlReply::line`]. A request names its guest, unless there is only one.
+//! them out and writes [`ControlReply::line`]. A request names its guest by its name or address, unless
+//! there is only one.
 
 use crate::forwards::{BindAddress, Forward, ForwardId, PortRange, Transport};
 use gateway::queue::QueueCounters;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::{error, fmt};
 
@@ -28,7 +29,12 @@ const QUEUED_LINES_MAX: usize = 64;
 
 /// A request of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(
+    tag = "command",
+    rename_all = "kebab-case",
+    deny_unknown_fields,
+    expecting = "an object with the member command"
+)]
 pub enum ControlRequest {
     /// Adds a port forward.
     Add {
@@ -57,9 +63,9 @@ pub enum ControlRequest {
     Guests,
     /// Lists the lines of a routed gateway, with its counters.
     Router,
-    /// Lists the flows of a guest.
+    /// Lists the flows of a guest, or of all guests.
     Flows {
-        /// Name of the guest.
+        /// Name of the guest; all guests if it is absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         guest: Option<String>,
     },
@@ -87,7 +93,8 @@ pub enum ControlRequest {
 pub struct ForwardMembers {
     /// `tcp` or `udp`.
     pub protocol: String,
-    /// Address of the host; all addresses of IPv4 and IPv6 if it is absent.
+    /// Address of the host. If it is absent: 127.0.0.1, or with an interface all addresses of IPv4
+    /// and IPv6 of that interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bind: Option<IpAddr>,
     /// Interface of the host; all if it is absent.
@@ -330,11 +337,20 @@ impl ForwardMembers {
         let host_ports = host_ports.ok_or_else(|| ControlError::Ports(self.host_ports.clone()))?;
         Ok(Forward {
             transport,
-            bind: BindAddress { address: self.bind, interface: self.interface.clone() },
+            bind: self.bind_address(),
             host_ports,
             guest_address: self.guest_address,
             guest_port: self.guest_port.unwrap_or(host_ports.first()),
         })
+    }
+
+    fn bind_address(&self) -> BindAddress {
+        let address = match (self.bind, &self.interface) {
+            (Some(address), _) => Some(address),
+            (None, Some(_)) => None,
+            (None, None) => Some(Ipv4Addr::LOCALHOST.into()),
+        };
+        BindAddress { address, interface: self.interface.clone() }
     }
 }
 
@@ -387,6 +403,16 @@ impl ControlLines {
             }
         }
         Ok(())
+    }
+
+    /// Processes the end of the input: a last line may lack its end.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::receive`].
+    pub fn end(&mut self) -> Result<(), ControlError> {
+        let has_rest = !self.line.is_empty() && !self.is_skipping;
+        if has_rest { self.push(Ok) } else { Ok(()) }
     }
 
     fn push(
@@ -476,6 +502,36 @@ mod tests {
             ControlRequest::StopCapture { guest: guest() },
         ];
         assert_eq!(requests(text.as_bytes()), expected.map(Ok));
+    }
+
+    #[test]
+    fn a_forward_without_an_address_is_at_the_loopback_address_unless_it_has_an_interface() {
+        for (members, address) in [
+            ("", Some("127.0.0.1")),
+            (r#","bind":"0.0.0.0""#, Some("0.0.0.0")),
+            (r#","bind":"::""#, Some("::")),
+            (r#","interface":"eth0""#, None),
+        ] {
+            let line =
+                format!(r#"{{"command":"add","protocol":"tcp","host_ports":"80"{members}}}"#);
+            let Ok(ControlRequest::Add { forward, .. }) = ControlRequest::parse(line.as_bytes())
+            else {
+                panic!("{line}");
+            };
+            let bind = forward.forward().unwrap().bind;
+            assert_eq!(bind.address, address.map(|address| address.parse().unwrap()), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_last_line_without_its_end_is_a_request() {
+        let mut lines = ControlLines::default();
+        lines.receive(b"{\"command\":\"guests\"}").unwrap();
+        assert_eq!(lines.next_request(), None);
+        lines.end().unwrap();
+        assert_eq!(lines.next_request(), Some(Ok(ControlRequest::Guests)));
+        lines.end().unwrap();
+        assert_eq!(lines.next_request(), None);
     }
 
     #[test]

@@ -81,15 +81,20 @@ impl ControlSocket {
     }
 
     fn accept(&mut self, gateway: &dyn Controlled) {
-        let Ok((stream, _)) = self.listener.accept() else { return };
+        let Ok((mut stream, _)) = self.listener.accept() else { return };
         let index = self.clients.iter().position(Option::is_none).unwrap_or_else(|| {
             self.clients.push(None);
             self.clients.len() - 1
         });
+        if index >= CLIENTS_MAX {
+            let error = format!("more than {CLIENTS_MAX} clients are connected");
+            _ = stream.set_nonblocking(true);
+            _ = stream.write_all(ControlReply::Error(error).line().as_bytes());
+            return;
+        }
         let number = self.first_number + 1 + index;
-        let is_watched = index < CLIENTS_MAX
-            && stream.set_nonblocking(true).is_ok()
-            && gateway.watch(stream.as_fd(), number).is_ok();
+        let is_watched =
+            stream.set_nonblocking(true).is_ok() && gateway.watch(stream.as_fd(), number).is_ok();
         if let Some(slot) = self.clients.get_mut(index).filter(|_| is_watched) {
             *slot = Some(Client { stream, lines: ControlLines::default() });
         }
@@ -107,12 +112,15 @@ impl Client {
     /// Reads requests and writes their replies. Returns whether the client is still connected.
     fn serve(&mut self, gateway: &mut dyn Controlled) -> bool {
         let mut buffer = [0; READ_LEN];
-        let read = match would_block_as_pending(self.stream.read(&mut buffer)) {
+        let (received, is_open) = match would_block_as_pending(self.stream.read(&mut buffer)) {
             Poll::Pending => return true,
-            Poll::Ready(Ok(0) | Err(_)) => return false,
-            Poll::Ready(Ok(len)) => self.lines.receive(buffer.get(..len).unwrap_or_default()),
+            Poll::Ready(Err(_)) => return false,
+            Poll::Ready(Ok(0)) => (self.lines.end(), false),
+            Poll::Ready(Ok(len)) => {
+                (self.lines.receive(buffer.get(..len).unwrap_or_default()), true)
+            }
         };
-        if let Err(error) = read {
+        if let Err(error) = received {
             // The client is closed for this reason, whether it reads the reply or not.
             _ = self.stream.write_all(ControlReply::from(error).line().as_bytes());
             return false;
@@ -127,7 +135,7 @@ impl Client {
                 return false;
             }
         }
-        true
+        is_open
     }
 }
 
@@ -151,7 +159,9 @@ pub(crate) fn create_capture(
         _ = fs::remove_file(path);
         match error.kind() {
             io::ErrorKind::AlreadyExists => "packets are being captured already".to_owned(),
-            io::ErrorKind::Unsupported => "the guest's device has no packets".to_owned(),
+            io::ErrorKind::Unsupported => {
+                "the packets of a serial line can be captured only with --routed".to_owned()
+            }
             _ => failed(&error),
         }
     })

@@ -6,9 +6,9 @@ use gateway::Guest;
 use gateway::relay::Key;
 use gateway::relay::host_errors::FlowError;
 use net::Cx;
-use net::internet::icmp::ErrorKind;
+use net::internet::icmp::{ErrorKind, Unreachable};
 use os::outbound::Outbound;
-use os::ping_socket::PingSocket;
+use os::ping_socket::{PingSocket, PingSocketError};
 use rustix::event::epoll::EventFlags;
 use std::net::{IpAddr, SocketAddr};
 use std::task;
@@ -22,8 +22,6 @@ const BATCH: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct EchoSockets {
     sockets: Vec<Option<(Key, PingSocket)>>,
-    /// Requests dropped because the host permits no ping sockets, or a socket refused them.
-    pub(crate) dropped: u64,
 }
 
 impl EchoSockets {
@@ -41,31 +39,34 @@ impl EchoSockets {
             self.sockets.resize_with(flow.index() + 1, || None);
         }
         let Some(slot) = self.sockets.get_mut(flow.index()) else { return };
+        let mut refusal = None;
         if slot.as_ref().is_none_or(|(known, _)| *known != flow) {
-            let opened = PingSocket::open(destination.is_ipv4(), 0, outbound).ok();
+            let opened = PingSocket::open(destination.is_ipv4(), 0, outbound);
+            if matches!(opened, Err(PingSocketError::NotPermitted)) {
+                refusal = Some(Unreachable::Prohibited);
+            }
             let source = Source::Echo(number, Slot::of(flow));
             *slot = opened
+                .ok()
                 .filter(|socket| poll.add(socket, source, EventFlags::IN).is_ok())
                 .map(|socket| (flow, socket));
         }
-        let sent = slot.as_ref().map(|(_, socket)| {
+        if let Some((_, socket)) = slot {
             // Without the guest's hop limit, the request still reaches its destination.
             _ = socket.set_hop_limit(hop_limit.max(1));
-            socket.send(message, destination)
-        });
-        match sent {
-            Some(task::Poll::Ready(Ok(()))) => return,
-            Some(task::Poll::Ready(Err(error))) => {
-                if let Some(reason) = unreachable(&error) {
-                    let to = SocketAddr::new(destination, 0);
-                    let kind = ErrorKind::Unreachable(reason);
-                    let error = FlowError { to, kind, reporter: None, payload: message };
-                    guest.echo_failed(flow, &error, cx);
-                }
+            match socket.send(message, destination) {
+                task::Poll::Ready(Ok(())) => return,
+                task::Poll::Ready(Err(error)) => refusal = unreachable(&error),
+                task::Poll::Pending => {}
             }
-            Some(task::Poll::Pending) | None => {}
         }
-        self.dropped += 1;
+        if let Some(reason) = refusal {
+            let to = SocketAddr::new(destination, 0);
+            let kind = ErrorKind::Unreachable(reason);
+            let error = FlowError { to, kind, reporter: None, payload: message };
+            guest.echo_failed(flow, &error, cx);
+        }
+        guest.echo_unsent();
     }
 
     /// Passes the replies that a socket has received to the guest.

@@ -6,6 +6,7 @@ use crate::forwards::Forward;
 use crate::guest_control::{GuestControl, NamedGuest};
 use crate::guest_device::{GuestDevice, Line, Machine};
 use crate::guest_network::{GuestNetwork, Network4, Network6};
+use crate::guest_summary::{self, GuestSummary};
 use crate::guest_target::{GuestTarget, TargetKind};
 use crate::metrics_endpoint::{self, MetricsEndpoint};
 use crate::port::GuestSettings;
@@ -84,6 +85,8 @@ pub struct Program {
     signals: TerminationDescriptor,
     /// Files to remove at the end.
     files: Vec<PathBuf>,
+    summaries: Vec<GuestSummary>,
+    notices: Vec<String>,
 }
 
 /// The end of a guest, or of the gateway.
@@ -117,15 +120,22 @@ impl Program {
             // From here on, a signal ends the program in its loop, which removes the files.
             signals: TerminationDescriptor::new().map_err(ProgramError::System)?,
             files: Vec::new(),
+            summaries: Vec::new(),
+            notices: guest_summary::ping_notice().into_iter().collect(),
         };
         let mut addresses = BTreeSet::new();
-        for (name, target) in &settings.guests {
+        let texts: Vec<&str> = settings.guests.iter().map(|(text, _)| text.as_str()).collect();
+        let names = guest_summary::names(&texts);
+        for (name, (_, target)) in names.iter().zip(&settings.guests) {
             let network = network_of(&settings, target, program.guests.len());
             let address = network.v4.map(|v4| v4.guest);
             if let Some(address) = address.filter(|address| !addresses.insert(*address)) {
                 return Err(ProgramError::SameAddress(address.into()));
             }
             program.add_guest(name, target, &network, settings.is_configuring)?;
+            let summary = GuestSummary::new(name, &network);
+            program.notices.extend(summary.notices(&settings.rules));
+            program.summaries.push(summary);
         }
         for forward in settings.forwards {
             program.event_loop.add_forward(0, forward).map_err(ProgramError::Forward)?;
@@ -159,13 +169,15 @@ impl Program {
     ) -> Result<(), ProgramError> {
         let (guest_settings, device, watch) = match &target.kind {
             TargetKind::Process { id, tap } => {
-                let target = TargetNamespaces::of_process(*id).map_err(ProgramError::Target)?;
+                let target = TargetNamespaces::of_process(*id).and_then(TargetNamespaces::of_other);
+                let target = target.map_err(ProgramError::Target)?;
                 let watch = NamespaceWatch::of_process(*id).map_err(ProgramError::Target)?;
                 let device = tap_in(&target, tap, network, is_configuring)?;
                 (network.for_frames(), device, Some(watch))
             }
             TargetKind::Path { path, tap } => {
-                let target = TargetNamespaces::at_path(path).map_err(ProgramError::Target)?;
+                let target = TargetNamespaces::at_path(path).and_then(TargetNamespaces::of_other);
+                let target = target.map_err(ProgramError::Target)?;
                 let watch = NamespaceWatch::of_path(path).map_err(ProgramError::Target)?;
                 let device = tap_in(&target, tap, network, is_configuring)?;
                 (network.for_frames(), device, Some(watch))
@@ -213,9 +225,17 @@ impl Program {
         Ok(())
     }
 
-    /// Returns the addresses of the guests, for a message at the start.
-    pub fn leases(&self) -> impl Iterator<Item = (&str, &[IpAddr])> {
-        self.guests.iter().map(|guest| (guest.name.as_str(), guest.addresses.as_slice()))
+    /// Returns the guests with their addresses, for messages at the start.
+    #[must_use]
+    pub fn summaries(&self) -> &[GuestSummary] {
+        &self.summaries
+    }
+
+    /// Returns what the guests cannot reach although their user may expect it, for messages at the
+    /// start.
+    #[must_use]
+    pub fn notices(&self) -> &[String] {
+        &self.notices
     }
 
     /// Returns whether a guest remains.

@@ -17,7 +17,7 @@ use std::path::Path;
 /// A guest that can be named in requests.
 #[derive(Clone, Debug)]
 pub(crate) struct NamedGuest {
-    /// The text with which the guest was given.
+    /// The name; see [`crate::guest_summary::names`].
     pub(crate) name: String,
     /// The addresses of its lease.
     pub(crate) addresses: Vec<IpAddr>,
@@ -70,6 +70,10 @@ fn execute(
                 .map(|(named, guest)| listed_guest(named, guest))
                 .collect(),
         )),
+        ControlRequest::Flows { guest: None } => {
+            let all = (0..guests.len()).filter_map(|guest| event_loop.guest(guest));
+            Ok(ControlReply::Flows(all.flat_map(listed_flows).collect()))
+        }
         ControlRequest::Flows { guest } => number_of(guest.as_deref(), guests).map(|guest| {
             let guest = event_loop.guest(guest);
             ControlReply::Flows(guest.map(listed_flows).unwrap_or_default())
@@ -100,7 +104,14 @@ fn start_capture(
     create_capture(path, limit_bytes, start)
 }
 
+/// Returns the number of the guest with a name or an address.
 fn number_of(name: Option<&str>, guests: &[NamedGuest]) -> Result<usize, String> {
+    let address = name.and_then(|name| name.parse::<IpAddr>().ok());
+    let has_address =
+        |guest: &NamedGuest| address.is_some_and(|address| guest.addresses.contains(&address));
+    if let Some(number) = guests.iter().position(has_address) {
+        return Ok(number);
+    }
     let names: Vec<&str> = guests.iter().map(|guest| guest.name.as_str()).collect();
     named(name, &names)
 }

@@ -108,8 +108,11 @@ fn write_refusals(out: &mut Exposition, guests: &Guests<'_>) {
         ("flow limit", |counters| counters.over_limit),
         ("rate limit", |counters| counters.over_rate),
     ];
-    let icmp: [Count<echo_flows::Counters>; 2] =
-        [("policy", |counters| counters.denied), ("limit", |counters| counters.over_limit)];
+    let icmp: [Count<echo_flows::Counters>; 3] = [
+        ("policy", |counters| counters.denied),
+        ("limit", |counters| counters.over_limit),
+        ("host", |counters| counters.unsent),
+    ];
     let help = "Flows and datagrams refused to guests, by reason.";
     out.head("plumb_gateway_refusals", MetricKind::Counter, help);
     for (name, guest) in guests {

@@ -168,7 +168,10 @@ impl Settings {
         let mut settings = Self::default();
         for setting in text.split('&').filter(|setting| !setting.is_empty()) {
             let is_valid = match setting.split_once('=') {
-                Some(("address", value)) => parse_into(value, &mut settings.address),
+                Some(("address", value)) => {
+                    parse_into(value, &mut settings.address)
+                        && settings.address.is_some_and(is_unicast)
+                }
                 Some(("prefix", value)) => parse_into(value, &mut settings.prefix),
                 Some(("mtu", value)) => {
                     parse_into(value, &mut settings.mtu_bytes)
@@ -214,6 +217,14 @@ impl Settings {
         }
         protocol
     }
+}
+
+/// Returns whether an interface of a guest can have the address.
+fn is_unicast(address: Ipv4Addr) -> bool {
+    !(address.is_loopback()
+        || address.is_multicast()
+        || address.is_broadcast()
+        || address.octets()[0] == 0)
 }
 
 fn parse_into<T: FromStr>(text: &str, value: &mut Option<T>) -> bool {
@@ -340,6 +351,9 @@ mod tests {
         }
         for text in [
             "netns:a?mtu=67",
+            "netns:a?address=127.0.0.1",
+            "netns:a?address=0.0.0.0",
+            "netns:a?address=224.0.0.1",
             "netns:a?baud=1",
             "qemu:x?tap=t",
             "serial:x?link=x25",

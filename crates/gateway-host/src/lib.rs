@@ -19,6 +19,7 @@ mod guest_control;
 mod guest_device;
 mod guest_metrics;
 pub mod guest_network;
+pub mod guest_summary;
 pub mod guest_target;
 pub mod invocation;
 mod metrics_endpoint;

@@ -431,7 +431,11 @@ impl fmt::Display for AddForwardError {
             Self::NoGuest => f.write_str("there is no guest with this number"),
             Self::Forward(error) => error.fmt(f),
             Self::Socket(forward, error) => {
-                write!(f, "port {}: {error}", forward.host_ports)
+                write!(f, "port {}", forward.host_ports)?;
+                if let Some(address) = forward.bind.address {
+                    write!(f, " at {address}")?;
+                }
+                write!(f, ": {error}")
             }
         }
     }

@@ -13,6 +13,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::{error, fmt, io};
 
+/// Maximum length of the path of a socket (unix(7)).
+const SOCKET_PATH_MAX_BYTES: usize = 107;
+
 /// Reasons why the gateway cannot start or had to end.
 #[derive(Debug)]
 pub enum ProgramError {
@@ -52,7 +55,7 @@ impl ProgramError {
     /// Returns whether the arguments are the cause, and not the state of this host.
     #[must_use]
     pub const fn is_caused_by_arguments(&self) -> bool {
-        matches!(self, Self::SameAddress(_))
+        matches!(self, Self::SameAddress(_) | Self::Forward(AddForwardError::Forward(_)))
     }
 }
 
@@ -70,6 +73,10 @@ impl fmt::Display for ProgramError {
                 let reason = Errno::from_io_error(error);
                 let path = path.display();
                 match reason {
+                    None if error.kind() == io::ErrorKind::InvalidInput => write!(
+                        f,
+                        "{path}: the path of a socket has at most {SOCKET_PATH_MAX_BYTES} bytes"
+                    ),
                     Some(Errno::NOENT) => write!(f, "{path}: the directory does not exist"),
                     Some(Errno::ADDRINUSE) => write!(
                         f,

@@ -8,11 +8,12 @@ use crate::readiness::{PollFd, PollFlags, wait};
 use net::time::Duration;
 use rustix::process::{Pid, PidfdFlags, Resource, Signal, kill_process, pidfd_open};
 use rustix::process::{Rlimit, getrlimit, setrlimit};
-use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{self, Command, ExitStatus};
 use std::sync::OnceLock;
+use std::{io, ptr};
 
 /// A running program. Dropping it sends SIGTERM, and SIGKILL if the program does not exit in time.
 #[derive(Debug)]
@@ -160,6 +161,16 @@ pub fn ignore_termination_signals() {
         // SAFETY: the signals may be ignored, and no handler is installed.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
+}
+
+/// Returns whether this process ignores SIGHUP, as a program that nohup(1) has started does.
+#[must_use]
+pub fn ignores_hang_up() -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: without a new action, the call only writes the present one.
+    let status = unsafe { libc::sigaction(libc::SIGHUP, ptr::null(), action.as_mut_ptr()) };
+    // SAFETY: the call has succeeded, so it has written the action.
+    status == 0 && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
 /// Resets SIGINT and SIGQUIT to their default action, also for programs started later.

@@ -1,12 +1,13 @@
 //! Termination signals as a descriptor (signalfd(2)), for an event loop of a single thread.
 
+use crate::process::ignores_hang_up;
 use crate::unless_blocked;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// A descriptor that is readable after SIGHUP, SIGINT or SIGTERM. While it exists, these signals do
-/// not end the process.
+/// not end the process. A SIGHUP that the process ignores, as after nohup(1), stays ignored.
 #[derive(Debug)]
 pub struct TerminationDescriptor(OwnedFd);
 
@@ -19,11 +20,13 @@ impl TerminationDescriptor {
     /// Returns the error of `signalfd(2)`.
     pub fn new() -> io::Result<Self> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        // A blocked signal would be queued although it is ignored.
+        let hang_up = (!ignores_hang_up()).then_some(libc::SIGHUP);
         // SAFETY: sigemptyset initializes the set, and the other functions only read it or add a
         // valid signal.
         let descriptor = unsafe {
             libc::sigemptyset(set.as_mut_ptr());
-            for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTERM] {
+            for signal in [libc::SIGINT, libc::SIGTERM].into_iter().chain(hang_up) {
                 libc::sigaddset(set.as_mut_ptr(), signal);
             }
             let error = libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
@@ -68,6 +71,26 @@ mod tests {
     fn a_termination_signal_is_read_instead_of_ending_the_process() {
         let output = this_program("signal_descriptor::tests::child_reads_its_signal").output();
         assert!(output.as_ref().unwrap().status.success(), "{output:?}");
+    }
+
+    #[test]
+    fn an_ignored_hang_up_stays_ignored() {
+        let output = this_program("signal_descriptor::tests::child_ignores_the_hang_up").output();
+        assert!(output.as_ref().unwrap().status.success(), "{output:?}");
+    }
+
+    #[test]
+    #[ignore = "run as a child process by another test"]
+    fn child_ignores_the_hang_up() {
+        // SAFETY: the signal may be ignored, and no handler is installed.
+        unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+        let descriptor = TerminationDescriptor::new().unwrap();
+        for signal in [libc::SIGHUP, libc::SIGTERM] {
+            // SAFETY: the signals are ignored or blocked in this thread.
+            unsafe { libc::pthread_kill(libc::pthread_self(), signal) };
+        }
+        assert_eq!(descriptor.signal().unwrap(), Some(libc::SIGTERM));
+        assert_eq!(descriptor.signal().unwrap(), None);
     }
 
     #[test]

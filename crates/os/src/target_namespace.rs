@@ -64,6 +64,19 @@ impl TargetNamespaces {
         Self { user: None, ..self }
     }
 
+    /// Returns these namespaces, unless the network namespace is that of the calling process.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`TargetError::OwnNetwork`].
+    pub fn of_other(self) -> Result<Self, TargetError> {
+        if is_own(&self.network, "/proc/self/ns/net") {
+            Err(TargetError::OwnNetwork)
+        } else {
+            Ok(self)
+        }
+    }
+
     pub(crate) fn network(&self) -> BorrowedFd<'_> {
         self.network.as_fd()
     }
@@ -101,8 +114,13 @@ fn open_file(path: &Path) -> Result<OwnedFd, TargetError> {
 
 /// The kernel refuses to enter the user namespace of the calling process (EINVAL of setns(2)).
 fn is_own_user_namespace(user: &OwnedFd) -> bool {
-    let Ok(own) = rustix::fs::stat("/proc/self/ns/user") else { return false };
-    fstat(user).is_ok_and(|other| (other.st_dev, other.st_ino) == (own.st_dev, own.st_ino))
+    is_own(user, "/proc/self/ns/user")
+}
+
+/// Returns whether a namespace is that of the calling process, whose path is `own`.
+fn is_own(namespace: &OwnedFd, own: &str) -> bool {
+    let Ok(own) = rustix::fs::stat(own) else { return false };
+    fstat(namespace).is_ok_and(|other| (other.st_dev, other.st_ino) == (own.st_dev, own.st_ino))
 }
 
 /// Reason for which the namespaces of a guest cannot be opened.
@@ -114,6 +132,8 @@ pub enum TargetError {
     NoFile(PathBuf),
     /// The file may not be opened.
     NotPermitted(PathBuf),
+    /// The network namespace is that of the calling process.
+    OwnNetwork,
     /// Any other error.
     Other(PathBuf, io::Error),
 }
@@ -129,6 +149,9 @@ impl fmt::Display for TargetError {
                 f,
                 "no permission to open {}: run as the user of the process, or as root",
                 path.display()
+            ),
+            Self::OwnNetwork => f.write_str(
+                "the network namespace is the one of this program: a guest has another one",
             ),
             Self::Other(path, error) => write!(f, "cannot open {}: {error}", path.display()),
         }

@@ -6,9 +6,13 @@
 mod gateway_harness;
 
 use gateway_harness::{
-    GATEWAY, GUEST, Gateway, Guest, HOST, PRIVATE, TIMEOUT, accept, command, in_host_network,
-    listen, test_data,
+    ALLOW_HOST, GATEWAY, GUEST, Gateway, Guest, HOST, PRIVATE, TIMEOUT, accept, command,
+    in_host_network, listen, test_data,
 };
+use os::error_queue::ErrorOrigin;
+use os::outbound::Outbound;
+use os::ping_socket::PingSocket;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -16,8 +20,11 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::channel;
-use std::thread;
+use std::{task, thread};
 use test_support::ProgramLog;
+
+/// The groups whose processes may open ping sockets in a network namespace.
+const PING_GROUPS: &str = "/proc/sys/net/ipv4/ping_group_range";
 
 #[test]
 fn a_guest_and_a_host_exchange_data_and_close_each_direction() {
@@ -218,7 +225,16 @@ fn ports_are_forwarded_and_listed_through_the_control_socket() {
         assert_eq!(ask(r#"{"command":"remove","id":1}"#), "{\"done\":true}\n");
         let refused = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+        // Without an address, the port is not open to other hosts.
+        let add = format!(r#"{{"command":"add","protocol":"tcp","host_ports":"{port}"}}"#);
+        assert_eq!(ask(&add), "{\"added\":2}\n");
+        assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok());
+        assert!(TcpStream::connect((HOST, port)).is_err());
+        assert!(ask(r#"{"command":"list"}"#).contains("\"bind\":\"127.0.0.1\""));
         assert!(ask("{").contains("invalid request"));
+        assert!(ask("[]").contains("an object with the member command"));
+        let by_address = r#"{"command":"list","guest":"10.0.2.100"}"#;
+        assert!(ask(by_address).contains("\"forwards\":[{\"id\":2"));
         assert!(ask(r#"{"command":"guests"}"#).contains("10.0.2.100"));
     });
 }
@@ -247,6 +263,17 @@ fn each_failure_to_start_is_one_sentence_with_its_exit_code() {
         );
         let (message, code) = failure("netns:/nonexistent/ns", &[]);
         assert!(message.contains("/nonexistent/ns") && code == Some(4), "{message}");
+        let (message, code) = failure(&format!("pid:{}", std::process::id()), &[]);
+        assert!(message.contains("is the one of this program") && code == Some(4), "{message}");
+        let (message, code) = failure(&namespace, &["-p", "127.0.0.1:8000-8009", "-p", "8005"]);
+        assert!(message.contains("already receives") && code == Some(2), "{message}");
+        let (message, code) = failure(&format!("{namespace}?address=10.7.0.255"), &[]);
+        assert!(message.contains("10.7.0.255 is no address") && code == Some(2), "{message}");
+        let (message, code) = failure(&namespace, &["--allow", "private"]);
+        assert!(message.contains("use an address or a prefix") && code == Some(2), "{message}");
+        let long = format!("/tmp/{}", "x".repeat(104));
+        let (message, code) = failure(&namespace, &["--control", &long]);
+        assert!(message.contains("at most 107 bytes") && code == Some(4), "{message}");
         let (message, code) = failure("tap0", &[]);
         assert!(message.contains("netns:NAME") && code == Some(2), "{message}");
         let socket = control_path("machine");
@@ -268,6 +295,84 @@ fn a_signal_ends_the_gateway_and_removes_its_control_socket() {
             assert_eq!(gateway.wait().code(), Some(code));
             assert!(!path.exists());
         }
+    });
+}
+
+#[test]
+fn an_ignored_hang_up_does_not_end_the_gateway() {
+    in_host_network(|| {
+        let guest = Guest::new();
+        let gateway = command(&format!("netns:{}", guest.namespace), &[]);
+        let mut ignoring = Command::new("sh");
+        ignoring.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]);
+        ignoring.arg(gateway.get_program()).args(gateway.get_args());
+        let mut gateway = Gateway::start_command(ignoring);
+        kill_process(Pid::from_child(&gateway.child), Signal::HUP).unwrap();
+        kill_process(Pid::from_child(&gateway.child), Signal::TERM).unwrap();
+        assert_eq!(gateway.wait().code(), Some(143));
+    });
+}
+
+#[test]
+fn a_ping_that_the_host_does_not_permit_is_reported_as_prohibited() {
+    in_host_network(|| {
+        std::fs::write(PING_GROUPS, "1 0").unwrap();
+        let guest = Guest::new();
+        let _gateway = Gateway::start(&guest, &ALLOW_HOST);
+        let report = guest.run(|| {
+            std::fs::write(PING_GROUPS, "0 2147483647").unwrap();
+            let socket = PingSocket::open(true, 0, &Outbound::default()).unwrap();
+            // Echo request of RFC 792; the kernel writes the checksum and the identifier.
+            let sent = socket.send(&[8, 0, 0, 0, 0, 0, 0, 1], HOST.into());
+            assert!(matches!(sent, task::Poll::Ready(Ok(()))));
+            let mut ready = [PollFd::new(&socket, PollFlags::empty())];
+            let limit = Timespec { tv_sec: 20, tv_nsec: 0 };
+            assert_eq!(poll(&mut ready, Some(&limit)).unwrap(), 1);
+            socket.error_report(&mut [0; 64]).unwrap()
+        });
+        assert_eq!(report.reporter, Some(GATEWAY.into()));
+        assert!(matches!(report.origin, ErrorOrigin::Icmp { kind: 3, code: 13, .. }), "{report:?}");
+    });
+}
+
+#[test]
+fn guests_are_named_with_their_addresses_and_what_they_cannot_reach() {
+    in_host_network(|| {
+        std::fs::write(PING_GROUPS, "1 0").unwrap();
+        let guests = [Guest::new(), Guest::new()];
+        let [guest, other] = guests.each_ref().map(|guest| format!("netns:{}", guest.namespace));
+        let path = control_path("named");
+        let rated = format!("{other}?rate=2mbit");
+        let arguments = ["--allow", "10.0.2.7", "--control", path.to_str().unwrap()];
+        let mut started = command(&guest, &[&rated]);
+        started.args(arguments);
+        let gateway = Gateway::start_command(started);
+        let expected = [
+            "guests cannot ping: permission denied; let root run 'sysctl \
+             net.ipv4.ping_group_range=\"0 2147483647\"'"
+                .to_owned(),
+            format!(
+                "{guest} cannot reach 10.0.2.7/32: its own network is 10.0.2.0/24: choose another \
+                 with address="
+            ),
+            format!(
+                "{guest}: 10.0.2.100, gateway 10.0.2.2, DNS 10.0.2.3; fd00::/64, gateway fd00::2, \
+                 DNS fd00::3"
+            ),
+            format!(
+                "{other}: 10.0.3.100, gateway 10.0.3.2, DNS 10.0.3.3; fd00:0:0:1::/64, gateway \
+                 fd00:0:0:1::2, DNS fd00:0:0:1::3"
+            ),
+        ];
+        gateway.log.wait_for("fd00:0:0:1::3");
+        assert_eq!(gateway.log.lines(), expected);
+        let mut control = UnixStream::connect(&path).unwrap();
+        // Without the end of the line, the end of the input ends the request.
+        control.write_all(format!(r#"{{"command":"list","guest":"{other}"}}"#).as_bytes()).unwrap();
+        control.shutdown(Shutdown::Write).unwrap();
+        let mut reply = String::new();
+        control.read_to_string(&mut reply).unwrap();
+        assert_eq!(reply, "{\"forwards\":[]}\n");
     });
 }
 

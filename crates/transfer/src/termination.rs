@@ -12,7 +12,12 @@ static FIRST: AtomicI32 = AtomicI32::new(0);
 
 /// Receiver of the signals that end a command.
 #[derive(Debug)]
-pub struct TerminationSignals([(SignalKind, Signal); 3]);
+pub struct TerminationSignals {
+    interrupt: Signal,
+    terminate: Signal,
+    /// `None` if the command was started with SIGHUP ignored, as by nohup(1).
+    hang_up: Option<Signal>,
+}
 
 impl TerminationSignals {
     /// Starts to receive the signals. From this call on, they no longer end the process.
@@ -21,22 +26,32 @@ impl TerminationSignals {
     ///
     /// Returns an error if a signal cannot be handled.
     pub fn new() -> io::Result<Self> {
-        let receiver = |kind| Ok::<_, io::Error>((kind, signal(kind)?));
-        let [interrupt, terminate, hang_up] =
-            [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(receiver);
-        Ok(Self([interrupt?, terminate?, hang_up?]))
+        let hang_up = !os::process::ignores_hang_up();
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: hang_up.then(|| signal(SignalKind::hangup())).transpose()?,
+        })
     }
 
     /// Waits for the next signal. Cancel safe.
     pub async fn recv(&mut self) -> SignalKind {
-        let Self([(interrupt, first), (terminate, second), (hang_up, third)]) = self;
+        let hang_up = self.hang_up.as_mut();
         let kind = tokio::select! {
-            _ = first.recv() => *interrupt,
-            _ = second.recv() => *terminate,
-            _ = third.recv() => *hang_up,
+            _ = self.interrupt.recv() => SignalKind::interrupt(),
+            _ = self.terminate.recv() => SignalKind::terminate(),
+            () = received(hang_up) => SignalKind::hangup(),
         };
         record(kind.as_raw_value());
         kind
+    }
+}
+
+/// Waits for a signal. Without a receiver, it never returns. Cancel safe.
+async fn received(signal: Option<&mut Signal>) {
+    match signal {
+        Some(signal) => _ = signal.recv().await,
+        None => std::future::pending().await,
     }
 }
 

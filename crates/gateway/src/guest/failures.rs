@@ -97,6 +97,11 @@ impl Guest {
         self.report(&about, error, cx);
     }
 
+    /// Counts an echo request that the host did not send.
+    pub fn echo_unsent(&mut self) {
+        self.relay.echo.count_unsent();
+    }
+
     fn report(&mut self, about: &Quotation<'_>, error: &FlowError<'_>, cx: &mut Cx<'_>) {
         let kind = host_errors::translate(error.kind, error.to.ip(), about.source);
         // The guest knows the destination by the address that it has used.

@@ -58,6 +58,8 @@ pub struct Counters {
     pub denied: u64,
     /// Requests dropped because a limit was reached.
     pub over_limit: u64,
+    /// Requests that the host did not send, for example because it permits no ping sockets.
+    pub unsent: u64,
 }
 
 #[derive(Debug)]
@@ -190,6 +192,11 @@ impl Flows {
         *id1 = i1;
         self.counters.replies += 1;
         Some(Reply { source: *guest_view, destination: flow.guest, message })
+    }
+
+    /// Counts a request that the host did not send.
+    pub(crate) fn count_unsent(&mut self) {
+        self.counters.unsent += 1;
     }
 
     /// Returns the ends and the beginning of a request to `host` that was not delivered, as the guest

@@ -9,7 +9,8 @@ virtual machines of QEMU, and hosts at serial lines.
 
 A guest is a network namespace (netns:NAME, netns:/PATH or pid:PROCESS), which gets a TAP (tap=NAME); \
 a virtual machine (qemu:SOCKET) with -netdev stream; or a host at a serial line \
-(serial:DEVICE?baud=19200&link=slip) with llp, slip, cslip or ppp; vj=1 compresses TCP headers.
+(serial:DEVICE?baud=19200&link=slip) with llp, slip, cslip or ppp; vj=1 compresses TCP headers. \
+Without settings, a line has 9600 bit/s and LLP.
 
 Settings follow a question mark and are separated by '&': address=10.0.2.100, mtu=1500, \
 rate=10mbit. Guest N has \
@@ -50,8 +51,10 @@ pub(crate) const PAGE: ManualPage = ManualPage {
             "A client sends one JSON object per line and receives one per line: \
              {\"command\":\"add\",\"protocol\":\"tcp\",\"host_ports\":\"8080\",\"guest_port\":80}, \
              {\"command\":\"remove\",\"id\":1}, {\"command\":\"list\"}, {\"command\":\"guests\"} and \
-             {\"command\":\"flows\"}. With --routed, the requests are {\"command\":\"router\"}, capture and \
-             stop-capture. With several guests, a request names one by the member guest.",
+             {\"command\":\"flows\"}. Without the member bind, a port is forwarded at 127.0.0.1 only. \
+             With --routed, the requests are {\"command\":\"router\"}, capture and stop-capture. With \
+             several guests, a request names one by the member guest, which has its name without \
+             settings or its address: {\"command\":\"list\",\"guest\":\"10.0.3.100\"}.",
         ),
         ManualNote::Text(
             "Captured packets",
@@ -76,7 +79,7 @@ pub(crate) const PAGE: ManualPage = ManualPage {
             "Local error, such as permission denied or address in use; or the device of a guest has \
              failed",
         ),
-        (130, "Interrupted; 143 after SIGTERM"),
+        (130, "Interrupted; 143 after SIGTERM, 129 after SIGHUP, which nohup prevents"),
     ],
     environment: &[],
     files: &[],

@@ -19,7 +19,7 @@ use ipnet::IpNet;
 use routed::RoutedArguments;
 use std::ffi::OsString;
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use transfer::termination;
@@ -30,9 +30,9 @@ pub(crate) struct Arguments {
     /// Guests: netns:NAME, pid:PROCESS, qemu:SOCKET or serial:DEVICE?baud=19200&link=slip
     #[arg(required = true, value_name = "guest")]
     guests: Vec<String>,
-    /// Forward this port of the host to the first guest; may be repeated. Without an address, the
-    /// port listens at 127.0.0.1
-    #[arg(short, long, value_name = "[address:]port[:guest-port][/udp]",
+    /// Forward this port or range of ports of the host to the first guest; may be repeated. Without
+    /// an address, the port listens at 127.0.0.1. 8000-8009:80 leads to ports 80 to 89 of the guest
+    #[arg(short, long, value_name = "[address:]port[-last][:guest-port][/udp]",
           value_parser = published_port::parse, help_heading = heading::CONNECTION)]
     publish: Vec<Forward>,
     /// Do not configure the interfaces in namespaces
@@ -52,11 +52,12 @@ pub(crate) struct Arguments {
     /// may be repeated
     #[arg(long, value_name = "name", requires = "metrics", help_heading = heading::CONNECTION)]
     metrics_host: Vec<String>,
-    /// Permit destinations in this prefix, such as a private network; may be repeated
-    #[arg(long, value_name = "prefix", help_heading = heading::LIMITS)]
+    /// Permit this destination or prefix, such as a private network; may be repeated. The longest
+    /// prefix decides, so that 0.0.0.0/0 permits no private network
+    #[arg(long, value_name = "prefix", value_parser = parse_prefix, help_heading = heading::LIMITS)]
     allow: Vec<IpNet>,
-    /// Refuse destinations in this prefix; may be repeated
-    #[arg(long, value_name = "prefix", help_heading = heading::LIMITS)]
+    /// Refuse this destination or prefix; may be repeated
+    #[arg(long, value_name = "prefix", value_parser = parse_prefix, help_heading = heading::LIMITS)]
     deny: Vec<IpNet>,
     /// Limit the packets to each guest to this rate, in the units of tc: 10mbit, 128kbit
     #[arg(long, value_name = "rate", value_parser = bit_rate::parse,
@@ -74,6 +75,14 @@ pub(crate) struct Arguments {
     routed: RoutedArguments,
 }
 
+/// Parses a prefix, or an address as the prefix of itself.
+fn parse_prefix(text: &str) -> Result<IpNet, String> {
+    let address = || text.parse::<IpAddr>().map(IpNet::from);
+    text.parse()
+        .or_else(|_| address())
+        .map_err(|_| "use an address or a prefix, such as 192.0.2.7 or 192.168.0.0/16".to_owned())
+}
+
 /// Runs `plumb gateway`.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     let mut guests = Vec::new();
@@ -86,6 +95,12 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     }
     if let Some((guest, _)) = guests.iter().find(|(_, target)| target.prefix.is_some()) {
         let error = anyhow::anyhow!("{guest}: prefix= is valid only with --routed");
+        return Err(failed(error, Failure::WrongArguments));
+    }
+    let is_host = |address: &Ipv4Addr| !matches!(address.octets(), [_, _, _, 0 | 255]);
+    let addresses = guests.iter().filter_map(|(_, target)| target.address);
+    if let Some(address) = addresses.into_iter().find(|address| !is_host(address)) {
+        let error = anyhow::anyhow!("{address} is no address of a host in its network of 24 bits");
         return Err(failed(error, Failure::WrongArguments));
     }
     let settings = ProgramSettings {
@@ -106,10 +121,8 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         let is_argument = error.is_caused_by_arguments();
         failed(error, if is_argument { Failure::WrongArguments } else { Failure::ThisMachine })
     })?;
-    for (guest, addresses) in program.leases() {
-        let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-        eprintln!("{guest}: {}", addresses.join(", "));
-    }
+    program.notices().iter().for_each(|notice| eprintln!("{notice}"));
+    program.summaries().iter().for_each(|guest| eprintln!("{guest}"));
     let mut result = Ok(());
     while program.has_guests() {
         match program.run().map_err(|error| failed(error, Failure::ThisMachine))? {

@@ -71,18 +71,19 @@ fn a_port_in_use_is_refused_by_its_number_for_each_protocol_and_address() {
         let (_tcp, address) = listen(HOST);
         let udp = std::net::UdpSocket::bind((HOST, 0)).unwrap();
         let tcp6 = TcpListener::bind("[::1]:0").unwrap();
+        let [udp_address, tcp6_address] = [udp.local_addr().unwrap(), tcp6.local_addr().unwrap()];
         let ports = [
-            (format!("{address}:80"), address.port()),
-            (format!("{}:53/udp", udp.local_addr().unwrap()), udp.local_addr().unwrap().port()),
-            (format!("{}:80", tcp6.local_addr().unwrap()), tcp6.local_addr().unwrap().port()),
+            (format!("{address}:80"), address),
+            (format!("{udp_address}:53/udp"), udp_address),
+            (format!("{tcp6_address}:80"), tcp6_address),
         ];
-        for (publish, port) in ports {
+        for (publish, address) in ports {
             let message = failure(command(&namespace, &["-p", &publish]));
-            let expected = format!("port {port}: ");
+            let expected = format!("port {} at {}: ", address.port(), address.ip());
             assert!(message.contains(&expected) && message.contains("in use"), "{message}");
         }
         let message = failure(command(&namespace, &["-p", "192.0.2.1:8080:80"]));
-        assert!(message.contains("port 8080: "), "{message}");
+        assert!(message.contains("port 8080 at 192.0.2.1: "), "{message}");
     });
 }
 
