@@ -249,7 +249,7 @@ pub struct ListedFlow {
     pub sent_bytes: u64,
     /// Bytes that the host has sent.
     pub received_bytes: u64,
-    /// Limit of the flow at present: `guest`, `host`, `queue` or `idle`.
+    /// Limit of the flow in the last seconds: `host`, `guest`, `network`, `queue` or `idle`.
     pub limit: String,
 }
 

@@ -3,12 +3,12 @@
 //! The only label that is not one of a few fixed texts is the guest, which the user names.
 
 use crate::event_loop::EventLoop;
-use crate::guest_control::NamedGuest;
+use crate::guest_control::{self, LIMITS, NamedGuest};
 use gateway::Guest;
 use gateway::policy::Refused;
-use gateway::relay::tcp_flows::Limit;
 use gateway::relay::{echo_flows, tcp_flows, udp_flows};
 use gateway::{dns, segment};
+use net::Instant;
 use open_metrics::{Exposition, MetricKind};
 
 /// The guests with their names, in the order of their numbers.
@@ -26,7 +26,7 @@ pub(crate) fn exposition(event_loop: &EventLoop, names: &[NamedGuest]) -> String
     let mut out = Exposition::default();
     out.head("plumb_gateway_guests", MetricKind::Gauge, "Guests.");
     out.sample("plumb_gateway_guests", &[], guests.len() as u64);
-    write_flows(&mut out, &guests);
+    write_flows(&mut out, &guests, event_loop.now());
     write_bytes(&mut out, &guests);
     write_refusals(&mut out, &guests);
     write_drops(&mut out, &guests);
@@ -35,7 +35,7 @@ pub(crate) fn exposition(event_loop: &EventLoop, names: &[NamedGuest]) -> String
     out.finish()
 }
 
-fn write_flows(out: &mut Exposition, guests: &Guests<'_>) {
+fn write_flows(out: &mut Exposition, guests: &Guests<'_>, now: Instant) {
     out.head("plumb_gateway_flows", MetricKind::Gauge, "Open flows.");
     for (name, guest) in guests {
         for (protocol, flows) in [("tcp", guest.tcp().len()), ("udp", guest.udp().len())] {
@@ -43,16 +43,12 @@ fn write_flows(out: &mut Exposition, guests: &Guests<'_>) {
             out.sample("plumb_gateway_flows", &labels, flows as u64);
         }
     }
-    let help = "Open TCP flows by what limits their rate.";
+    let help = "Open TCP flows by what has limited their rate in the last seconds.";
     out.head("plumb_gateway_flows_by_limit", MetricKind::Gauge, help);
     for (name, guest) in guests {
-        let mut counts = [("host", 0), ("guest", 0), ("idle", 0)];
-        for (_, status) in guest.tcp_statuses() {
-            let limit = match status.limit {
-                Limit::RemoteHost => "host",
-                Limit::Guest => "guest",
-                Limit::Application | Limit::Opening => "idle",
-            };
+        let mut counts = LIMITS.map(|limit| (limit, 0));
+        for (_, status) in guest.tcp_statuses(now) {
+            let limit = guest_control::name_of(status.limit);
             let found = counts.iter_mut().find(|(name, _)| *name == limit);
             found.into_iter().for_each(|(_, count)| *count += 1);
         }

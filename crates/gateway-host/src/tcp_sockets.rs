@@ -316,7 +316,10 @@ impl TcpSockets {
             Ok(has_more)
         });
         match copied {
-            Ok(has_more) => has_more,
+            Ok(has_more) => {
+                guest.copied(flow, cx);
+                has_more
+            }
             Err(_) => {
                 self.remove(flow);
                 guest.host_reset(flow, cx);

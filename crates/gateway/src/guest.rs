@@ -473,8 +473,21 @@ impl Guest {
     }
 
     /// Returns the states of the TCP flows.
-    pub fn tcp_statuses(&self) -> impl Iterator<Item = (Key, tcp_flows::Status)> + '_ {
-        self.relay.tcp.statuses(&self.station.layers.tcp)
+    pub fn tcp_statuses(
+        &self,
+        now: Instant,
+    ) -> impl Iterator<Item = (Key, tcp_flows::Status)> + '_ {
+        let Self { station, relay, output, .. } = self;
+        let waits_for_turn = |id| output.as_ref().is_some_and(|output| output.has_connection(id));
+        relay.tcp.statuses(&station.layers.tcp, waits_for_turn, now)
+    }
+
+    /// Reports that the data of a TCP flow was copied in both directions as far as both sides accept
+    /// it. What limits the flow until the next copy depends on its state now.
+    pub fn copied(&mut self, flow: Key, cx: &Cx<'_>) {
+        let Self { station, relay, output, .. } = self;
+        let waits_for_turn = |id| output.as_ref().is_some_and(|output| output.has_connection(id));
+        relay.tcp.copied(&station.layers.tcp, flow, waits_for_turn, cx.now);
     }
 
     /// Opens a TCP flow to the guest; see [`tcp_flows::Flows::accept`].

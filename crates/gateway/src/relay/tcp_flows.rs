@@ -19,17 +19,20 @@
 //! guest's connection is therefore the only queue, and its window stops the guest.
 
 use super::Key;
+use super::flow_limit::{LimitHistory, Observation, Waiting};
 use crate::rate::Rate;
 use crate::slab::Slab;
-use net::Cx;
 use net::time::Duration;
 use net::transport::tcp::{
     self, Acknowledgment, CloseReason, ConnectionId, DeferredOpen, KeepAlive, NoConnection,
     OpenError, Profile, ReceiveWindow, SendLimit, Tcp,
 };
+use net::{Cx, Instant};
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
+
+pub use super::flow_limit::Limit;
 
 /// Initial size of the buffer of a flow in each direction, in bytes. Memory is used only for data
 /// that waits.
@@ -119,19 +122,6 @@ pub enum Phase {
     Open,
 }
 
-/// The limit of the rate of a flow now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
-    /// Neither side has data waiting: the application.
-    Application,
-    /// The host's socket does not accept the guest's data: the remote host or the path to it.
-    RemoteHost,
-    /// The guest does not accept the remote host's data: the guest or its link.
-    Guest,
-    /// The connection is not established yet.
-    Opening,
-}
-
 /// The remote ends to which an open of the guest leads.
 #[derive(Debug)]
 pub(crate) enum Destination {
@@ -165,6 +155,7 @@ struct Flow {
     is_queued: bool,
     bytes_to_host: u64,
     bytes_to_guest: u64,
+    limits: LimitHistory,
 }
 
 /// A flow as the meters show it.
@@ -176,7 +167,7 @@ pub struct Status {
     pub remote: SocketAddr,
     /// The state.
     pub phase: Phase,
-    /// The limit of the rate now.
+    /// The limit of the rate in the last seconds.
     pub limit: Limit,
     /// Bytes from the guest.
     pub bytes_to_host: u64,
@@ -322,7 +313,7 @@ impl Flows {
             return;
         }
         let flow =
-            Flow { open: Some(*open), others, ..Flow::new(guest, remote, Phase::Connecting) };
+            Flow { open: Some(*open), others, ..Flow::new(guest, remote, Phase::Connecting, cx.now) };
         let Some(key) = self.flows.insert(flow) else { return };
         self.opening.insert((guest, remote), key);
         self.counters.outgoing += 1;
@@ -353,7 +344,7 @@ impl Flows {
         };
         let remote = tcp.status(connection).map_or(source, |status| status.local);
         let flow =
-            Flow { connection: Some(connection), ..Flow::new(guest, remote, Phase::Opening) };
+            Flow { connection: Some(connection), ..Flow::new(guest, remote, Phase::Opening, cx.now) };
         let key = self.flows.insert(flow).ok_or(OpenError::TooMany)?;
         self.by_connection.insert(connection, key);
         self.counters.incoming += 1;
@@ -427,6 +418,7 @@ impl Flows {
         match tcp.accept_deferred(&open, self.profile, cx) {
             Ok(id) => {
                 flow.connection = Some(id);
+                flow.limits = LimitHistory::new(cx.now);
                 self.by_connection.insert(id, key);
             }
             Err(_) => {
@@ -564,26 +556,47 @@ impl Flows {
         }
     }
 
-    /// Returns all flows.
-    pub fn statuses<'a>(&'a self, tcp: &'a Tcp) -> impl Iterator<Item = (Key, Status)> + 'a {
-        self.flows.iter().map(|(key, flow)| (key, self.status(tcp, key, flow)))
+    /// Records the state of a flow after the driver has copied. `waits_for_turn` returns whether a
+    /// connection waits for its turn at a slow output.
+    pub(crate) fn copied(
+        &mut self,
+        tcp: &Tcp,
+        key: Key,
+        waits_for_turn: impl Fn(ConnectionId) -> bool,
+        now: Instant,
+    ) {
+        let read_min = self.read_min().max(1);
+        let Some(flow) = self.flows.get_mut(key) else { return };
+        let Some(id) = flow.connection.filter(|_| flow.phase == Phase::Open) else { return };
+        let waiting = flow.waiting(tcp, id, read_min);
+        flow.limits.record(waiting, observe(tcp, id, waits_for_turn(id), now));
     }
 
-    fn status(&self, tcp: &Tcp, key: Key, flow: &Flow) -> Status {
-        let limit = match flow.connection {
-            _ if flow.phase != Phase::Open => Limit::Opening,
-            None => Limit::Opening,
-            Some(_) if !self.to_host(tcp, key).is_empty() => Limit::RemoteHost,
-            Some(id) if tcp.send_space(id) == 0 && !flow.has_host_finished => Limit::Guest,
-            Some(_) => Limit::Application,
-        };
-        let Flow { guest, remote, phase, bytes_to_host, bytes_to_guest, .. } = *flow;
-        Status { guest, remote, phase, limit, bytes_to_host, bytes_to_guest }
+    /// Returns all flows. `waits_for_turn` returns whether a connection waits for its turn at a slow
+    /// output.
+    pub(crate) fn statuses<'a>(
+        &'a self,
+        tcp: &'a Tcp,
+        waits_for_turn: impl Fn(ConnectionId) -> bool + 'a,
+        now: Instant,
+    ) -> impl Iterator<Item = (Key, Status)> + 'a {
+        self.flows.iter().map(move |(key, flow)| {
+            let limit = match flow.connection.filter(|_| flow.phase == Phase::Open) {
+                Some(id) => flow.limits.limit(observe(tcp, id, waits_for_turn(id), now)),
+                None => Limit::Opening,
+            };
+            let Flow { guest, remote, phase, bytes_to_host, bytes_to_guest, .. } = *flow;
+            (key, Status { guest, remote, phase, limit, bytes_to_host, bytes_to_guest })
+        })
     }
 }
 
+fn observe(tcp: &Tcp, id: ConnectionId, waits_for_turn: bool, now: Instant) -> Observation {
+    Observation { now, full_window: tcp.peer_window_time(id, now), waits_for_turn }
+}
+
 impl Flow {
-    fn new(guest: SocketAddr, remote: SocketAddr, phase: Phase) -> Self {
+    fn new(guest: SocketAddr, remote: SocketAddr, phase: Phase, now: Instant) -> Self {
         Self {
             guest,
             remote,
@@ -597,6 +610,18 @@ impl Flow {
             is_queued: false,
             bytes_to_host: 0,
             bytes_to_guest: 0,
+            limits: LimitHistory::new(now),
+        }
+    }
+
+    /// Returns the data that waits after a copy. A driver reads at least `read_min` bytes.
+    fn waiting(&self, tcp: &Tcp, id: ConnectionId, read_min: usize) -> Waiting {
+        let has_queued = || tcp.status(id).is_ok_and(|status| status.send_queue > 0);
+        match () {
+            () if tcp.received(id).is_ok_and(|data| !data.is_empty()) => Waiting::ForHost,
+            () if self.has_host_finished && has_queued() => Waiting::ForGuest,
+            () if !self.has_host_finished && tcp.send_space(id) < read_min => Waiting::ForGuest,
+            () => Waiting::Nothing,
         }
     }
 }

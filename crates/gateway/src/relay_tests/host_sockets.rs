@@ -31,12 +31,15 @@ pub(super) struct Remote {
     pub(super) plan: Plan,
     /// Capacity of the socket in each direction, in bytes.
     pub(super) capacity: usize,
+    /// Minimum space for a read from the socket, in bytes.
+    pub(super) read_min: usize,
 }
 
 impl Remote {
     /// Returns a host that accepts connections at once, and then runs `plan`.
     pub(super) const fn accepts(plan: Plan) -> Self {
-        Self { answer: Answer::Accepts, delay: Duration::from_millis(1), plan, capacity: 1 << 18 }
+        let delay = Duration::from_millis(1);
+        Self { answer: Answer::Accepts, delay, plan, capacity: 1 << 18, read_min: 1 }
     }
 }
 
@@ -54,6 +57,7 @@ pub(super) enum SocketEvent {
 struct Socket {
     program: Program,
     capacity: usize,
+    read_min: usize,
     /// Data that the socket has accepted and the program has not read.
     to_remote: Vec<u8>,
     /// Data that the program has sent and the gateway has not read.
@@ -109,6 +113,7 @@ impl HostSockets {
         let socket = Socket {
             program,
             capacity: remote.capacity,
+            read_min: remote.read_min,
             to_remote: Vec::new(),
             from_remote: Vec::new(),
             is_shut_down: false,
@@ -197,6 +202,7 @@ impl HostSockets {
                 break;
             }
         }
+        guest.copied(flow, &context.cx());
         let wants_period = socket.program.plan.share != usize::MAX
             && (!socket.to_remote.is_empty() && socket.program.plan.reads
                 || !socket.program.next_bytes(1).is_empty());
@@ -269,8 +275,9 @@ impl Socket {
             has_changed = true;
         }
         loop {
-            let count = guest.space(flow).min(self.from_remote.len());
-            if count == 0 {
+            let space = guest.space(flow);
+            let count = space.min(self.from_remote.len());
+            if count == 0 || space < self.read_min {
                 break;
             }
             assert_eq!(guest.to_guest(flow, &self.from_remote[..count]), count);
