@@ -147,6 +147,8 @@ fn listed_flows(guest: &Guest, now: Instant) -> Vec<ListedFlow> {
             Phase::Connecting => "connecting",
             Phase::Opening => "opening",
             Phase::Open => "open",
+            Phase::HalfClosed => "half-closed",
+            Phase::Closing => "closing",
         }
         .to_owned(),
         sent_bytes: status.bytes_to_host,

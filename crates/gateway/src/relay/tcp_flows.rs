@@ -15,6 +15,12 @@
 //! A connection to port 53 of the gateway's DNS address is connected to a resolver of the host (RFC
 //! 7766): to the next one if a resolver refuses it.
 //!
+//! A guest that has finished may be gone: its kernel forgets a connection that its program has
+//! closed after a minute, whether the remote host finishes or not. Such a connection is therefore
+//! probed after two minutes of silence ([`HALF_CLOSED_KEEP_ALIVE`]). The reset of a kernel without
+//! the connection ends the flow. A program that has shut down its side and waits for the answer keeps
+//! the flow for any time, and so does every byte of the remote host.
+//!
 //! Data stays in the receive buffer of one side until the other side accepts it. The buffer of the
 //! guest's connection is therefore the only queue, and its window stops the guest.
 
@@ -48,6 +54,11 @@ const SOCKET_BUFFER_MAX: usize = 1 << 16;
 /// Time after which an idle connection of the guest is probed. A guest that has vanished then loses
 /// its flows after a few minutes instead of never.
 const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(600);
+/// Probes of a connection that the guest has finished. If its program has closed it, the kernel of
+/// the guest drops it after a minute, and answers a probe with a reset. A guest without an answer
+/// loses the flow after four minutes, the timeout of RFC 5382 REQ-5 for connections that close.
+const HALF_CLOSED_KEEP_ALIVE: KeepAlive =
+    KeepAlive { idle: Duration::from_secs(120), interval: Duration::from_secs(30), probes: 4 };
 
 /// A task of the driver for a TCP flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +131,10 @@ pub enum Phase {
     Opening,
     /// Data flows.
     Open,
+    /// One side has finished, and the other one has not.
+    HalfClosed,
+    /// Both sides have finished, and data waits for the socket of the host.
+    Closing,
 }
 
 /// The remote ends to which an open of the guest leads.
@@ -312,8 +327,11 @@ impl Flows {
             self.counters.over_rate += 1;
             return;
         }
-        let flow =
-            Flow { open: Some(*open), others, ..Flow::new(guest, remote, Phase::Connecting, cx.now) };
+        let flow = Flow {
+            open: Some(*open),
+            others,
+            ..Flow::new(guest, remote, Phase::Connecting, cx.now)
+        };
         let Some(key) = self.flows.insert(flow) else { return };
         self.opening.insert((guest, remote), key);
         self.counters.outgoing += 1;
@@ -343,8 +361,10 @@ impl Flows {
             opened => opened?,
         };
         let remote = tcp.status(connection).map_or(source, |status| status.local);
-        let flow =
-            Flow { connection: Some(connection), ..Flow::new(guest, remote, Phase::Opening, cx.now) };
+        let flow = Flow {
+            connection: Some(connection),
+            ..Flow::new(guest, remote, Phase::Opening, cx.now)
+        };
         let key = self.flows.insert(flow).ok_or(OpenError::TooMany)?;
         self.by_connection.insert(connection, key);
         self.counters.incoming += 1;
@@ -362,7 +382,11 @@ impl Flows {
                     _ = tcp.close(id);
                 }
             }
-            tcp::Event::PeerClosed => flow.has_guest_finished = true,
+            tcp::Event::PeerClosed => {
+                flow.has_guest_finished = true;
+                // The connection exists, because its peer has just closed it.
+                _ = tcp.set_keep_alive(id, Some(HALF_CLOSED_KEEP_ALIVE));
+            }
             tcp::Event::Closed => {
                 let reason = tcp.status(id).ok().and_then(|status| status.close_reason);
                 // A connection in TIME-WAIT is aborted if the table of connections is full.
@@ -585,7 +609,8 @@ impl Flows {
                 Some(id) => flow.limits.limit(observe(tcp, id, waits_for_turn(id), now)),
                 None => Limit::Opening,
             };
-            let Flow { guest, remote, phase, bytes_to_host, bytes_to_guest, .. } = *flow;
+            let Flow { guest, remote, bytes_to_host, bytes_to_guest, .. } = *flow;
+            let phase = flow.reported_phase();
             (key, Status { guest, remote, phase, limit, bytes_to_host, bytes_to_guest })
         })
     }
@@ -611,6 +636,14 @@ impl Flow {
             bytes_to_host: 0,
             bytes_to_guest: 0,
             limits: LimitHistory::new(now),
+        }
+    }
+
+    fn reported_phase(&self) -> Phase {
+        match (self.phase, self.has_guest_finished, self.has_host_finished) {
+            (Phase::Open, true, true) => Phase::Closing,
+            (Phase::Open, true, false) | (Phase::Open, false, true) => Phase::HalfClosed,
+            (phase, _, _) => phase,
         }
     }
 
