@@ -156,6 +156,9 @@ pub struct ListedGuest {
     pub errors: u64,
     /// ICMP errors not sent because of the limit per second.
     pub errors_over_rate: u64,
+    /// Packets from and to the guest that were dropped, by reason. Reasons without packets are absent.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub dropped: BTreeMap<String, u64>,
     /// The fair queue of the output, if the guest is at a serial line or has a rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<ListedOutput>,

@@ -29,7 +29,7 @@ use rustix::event::epoll::EventFlags;
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io;
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::os::fd::AsFd;
 
 /// Number of descriptors to ask for.
@@ -52,6 +52,8 @@ pub struct EventLoop {
     shared_rate: Option<SharedRate>,
     /// The guests whose devices have failed, and are not reported yet.
     lost: VecDeque<(usize, io::Error)>,
+    /// Notices that are not reported yet. A guest causes only a few.
+    notices: VecDeque<Notice>,
     clock: Monotonic,
     rng: Rng,
     meter: Meter,
@@ -70,6 +72,20 @@ pub enum Turn {
     Ready(usize),
     /// The device of this guest no longer works.
     Lost(usize, io::Error),
+    /// The user has to know something. The gateway goes on.
+    Notice(Notice),
+}
+
+/// A condition that the user has to correct.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// Datagrams of a guest at a serial line were dropped, because their source is not its address.
+    WrongSource {
+        /// The guest.
+        guest: usize,
+        /// The source.
+        source: IpAddr,
+    },
 }
 
 impl EventLoop {
@@ -88,6 +104,7 @@ impl EventLoop {
             deadlines: BTreeSet::new(),
             shared_rate: None,
             lost: VecDeque::new(),
+            notices: VecDeque::new(),
             clock: Monotonic::start(),
             rng: Rng::from_seed(os::entropy::seed()?),
             meter: Meter::new(Clock::None),
@@ -288,6 +305,9 @@ impl EventLoop {
         if let Some((number, error)) = self.lost.pop_front() {
             return Ok(Turn::Lost(number, error));
         }
+        if let Some(notice) = self.notices.pop_front() {
+            return Ok(Turn::Notice(notice));
+        }
         let waited = self.wait(until)?;
         let now = self.clock.now();
         if self.accept_again_at.take_if(|at| *at <= now).is_some() {
@@ -349,6 +369,9 @@ impl EventLoop {
             port.is_active = false;
             let result = port.run(waited, &self.poll, &mut self.buffers, &mut cx);
             let has_more = port.has_more();
+            while let Some(source) = port.guest.wrong_source() {
+                self.notices.push_back(Notice::WrongSource { guest: number, source });
+            }
             if let Some(rate) = &mut self.shared_rate
                 && port.waits_for_share(now)
             {

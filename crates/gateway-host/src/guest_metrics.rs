@@ -147,8 +147,9 @@ fn write_counts<C>(
     }
 }
 
-fn write_drops(out: &mut Exposition, guests: &Guests<'_>) {
-    let of_segment: [Count<segment::Counters>; 12] = [
+/// Returns the numbers of dropped packets of a guest by reason.
+pub(crate) fn drops(guest: &Guest) -> Vec<(&'static str, u64)> {
+    let of_segment: [Count<segment::Counters>; 10] = [
         ("malformed frame", |counters| counters.malformed_frames),
         ("VLAN", |counters| counters.vlan_frames),
         ("LLC", |counters| counters.llc_frames),
@@ -156,33 +157,38 @@ fn write_drops(out: &mut Exposition, guests: &Guests<'_>) {
         ("spoofed frame", |counters| counters.spoofed_frames),
         ("misdirected frame", |counters| counters.misdirected_frames),
         ("malformed datagram", |counters| counters.malformed_datagrams),
-        ("spoofed IPv4 source", |counters| counters.spoofed_ipv4),
-        ("spoofed IPv6 source", |counters| counters.spoofed_ipv6),
         ("spoofed ARP", |counters| counters.spoofed_arp),
         ("group destination", |counters| counters.group_datagrams),
         ("answer queue full", |counters| counters.answers_dropped),
     ];
+    let udp = guest.udp().counters();
+    let segment = guest.segment().map(segment::Segment::counters);
+    let [spoofed4, spoofed6] =
+        segment.map_or([0, 0], |counters| [counters.spoofed_ipv4, counters.spoofed_ipv6]);
+    let sources = guest.source_errors();
+    let mut drops = vec![
+        ("UDP queue full", udp.queue_full),
+        ("unsolicited", udp.filtered),
+        ("spoofed IPv4 source", spoofed4 + sources.ipv4),
+        ("spoofed IPv6 source", spoofed6 + sources.ipv6),
+    ];
+    if let Some(counters) = guest.output_counters() {
+        drops.push(("delay", counters.dropped_for_delay));
+        drops.push(("output full", counters.dropped_when_full));
+    }
+    if let Some(counters) = segment {
+        drops.extend(of_segment.map(|(reason, count)| (reason, count(&counters))));
+    }
+    drops
+}
+
+fn write_drops(out: &mut Exposition, guests: &Guests<'_>) {
     let help = "Packets dropped, by reason.";
     out.head("plumb_gateway_dropped_packets", MetricKind::Counter, help);
-    let metric = "plumb_gateway_dropped_packets_total";
     for (name, guest) in guests {
-        let udp = guest.udp().counters();
-        let drops = [("UDP queue full", udp.queue_full), ("unsolicited", udp.filtered)];
-        for (reason, count) in drops {
-            out.sample(metric, &[("guest", name), ("reason", reason)], count);
-        }
-        if let Some(counters) = guest.output_counters() {
-            let drops = [
-                ("delay", counters.dropped_for_delay),
-                ("output full", counters.dropped_when_full),
-            ];
-            for (reason, count) in drops {
-                out.sample(metric, &[("guest", name), ("reason", reason)], count);
-            }
-        }
-        let Some(counters) = guest.segment().map(segment::Segment::counters) else { continue };
-        for (reason, count) in of_segment {
-            out.sample(metric, &[("guest", name), ("reason", reason)], count(&counters));
+        for (reason, count) in drops(guest) {
+            let labels = [("guest", *name), ("reason", reason)];
+            out.sample("plumb_gateway_dropped_packets_total", &labels, count);
         }
     }
 }
