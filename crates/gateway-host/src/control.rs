@@ -150,6 +150,9 @@ pub struct ListedGuest {
     pub received_bytes: u64,
     /// Connections that a host has refused or that could not reach it.
     pub failed_connections: u64,
+    /// Connections and UDP flows refused because the gateway had no free descriptor.
+    #[serde(default)]
+    pub no_descriptor: u64,
     /// Connections and datagrams to destinations that the guest may not reach.
     pub denied: u64,
     /// ICMP errors sent to the guest.

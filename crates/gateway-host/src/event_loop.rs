@@ -18,6 +18,7 @@ use crate::guest_device::GuestDevice;
 use crate::poll::{Poll, Source};
 use crate::port::{AddForwardError, GuestSettings, Port};
 use crate::read_buffers::ReadBuffers;
+use crate::socket_errors::lacks_descriptor;
 use gateway::{Guest, SharedRate};
 use net::meter::{Clock, Meter};
 use net::rng::Rng;
@@ -37,6 +38,8 @@ const DESCRIPTORS: u64 = 65_536;
 /// Time for which no connections are accepted after an accept has failed, for example because no
 /// descriptor is free.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Minimum time between two reports that no descriptor was free.
+const DESCRIPTOR_NOTICE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The gateway: its guests, and the loop that drives them.
 #[derive(Debug)]
@@ -61,6 +64,8 @@ pub struct EventLoop {
     buffers: ReadBuffers,
     /// Time at which listeners are served again after an accept has failed.
     accept_again_at: Option<Instant>,
+    /// Time from which on the limit of descriptors may be reported again.
+    descriptor_notice_at: Option<Instant>,
 }
 
 /// The outcome of a turn.
@@ -85,6 +90,12 @@ pub enum Notice {
         guest: usize,
         /// The source.
         source: IpAddr,
+    },
+    /// Connections were refused or wait because no descriptor is free. This is reported once per
+    /// minute at most.
+    NoDescriptor {
+        /// The limit of descriptors of this process; `None` if it has none.
+        limit: Option<u64>,
     },
 }
 
@@ -111,6 +122,7 @@ impl EventLoop {
             inbox: Inbox::default(),
             buffers: ReadBuffers::new(),
             accept_again_at: None,
+            descriptor_notice_at: None,
         })
     }
 
@@ -353,9 +365,12 @@ impl EventLoop {
             let port = self.ports.get_mut(guest).and_then(Option::as_mut);
             let Some(port) = port else { continue };
             let shared = (&mut self.inbox, &self.poll);
-            if port.process(source, flags, shared, &mut cx).is_err() {
+            if let Err(error) = port.process(source, flags, shared, &mut cx) {
                 self.accept_again_at = Some(now + ACCEPT_PAUSE);
                 port.accept_connections(false, &self.poll);
+                if lacks_descriptor(&error) {
+                    self.report_descriptor_limit(now);
+                }
             }
         }
         outcome
@@ -377,6 +392,9 @@ impl EventLoop {
             {
                 rate.add(number);
             }
+            if port.take_lack_of_descriptors() {
+                self.report_descriptor_limit(now);
+            }
             match result {
                 Ok(()) => self.plan(number),
                 Err(error) => self.lose(number, error),
@@ -384,6 +402,15 @@ impl EventLoop {
             if has_more {
                 self.activate(number);
             }
+        }
+    }
+
+    /// Reports that no descriptor was free, unless this was reported a short time ago.
+    fn report_descriptor_limit(&mut self, now: Instant) {
+        if self.descriptor_notice_at.is_none_or(|at| at <= now) {
+            self.descriptor_notice_at = Some(now + DESCRIPTOR_NOTICE_INTERVAL);
+            let limit = os::process::descriptors_max();
+            self.notices.push_back(Notice::NoDescriptor { limit });
         }
     }
 

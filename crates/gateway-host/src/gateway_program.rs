@@ -269,6 +269,13 @@ impl Program {
 
     fn text_of(&self, notice: Notice) -> String {
         match notice {
+            Notice::NoDescriptor { limit } => {
+                let limit = limit.map_or_else(|| "no limit".to_owned(), |limit| limit.to_string());
+                format!(
+                    "connections of guests are refused because no file descriptor is free: the limit of \
+                     this process is {limit}; raise it with \"ulimit -n\" or LimitNOFILE= of systemd"
+                )
+            }
             Notice::WrongSource { guest, source } => {
                 let unknown = NamedGuest { name: String::new(), addresses: Vec::new() };
                 let NamedGuest { name, addresses } = self.guests.get(guest).unwrap_or(&unknown);

@@ -93,16 +93,18 @@ fn write_bytes(out: &mut Exposition, guests: &Guests<'_>) {
 }
 
 fn write_refusals(out: &mut Exposition, guests: &Guests<'_>) {
-    let tcp: [Count<tcp_flows::Counters>; 4] = [
+    let tcp: [Count<tcp_flows::Counters>; 5] = [
         ("policy", |counters| counters.denied),
         ("flow limit", |counters| counters.over_limit),
         ("rate limit", |counters| counters.over_rate),
         ("host", |counters| counters.failed),
+        ("descriptor limit", |counters| counters.no_descriptor),
     ];
-    let udp: [Count<udp_flows::Counters>; 3] = [
+    let udp: [Count<udp_flows::Counters>; 4] = [
         ("policy", |counters| counters.denied),
         ("flow limit", |counters| counters.over_limit),
         ("rate limit", |counters| counters.over_rate),
+        ("descriptor limit", |counters| counters.no_descriptor),
     ];
     let icmp: [Count<echo_flows::Counters>; 2] =
         [("policy", |counters| counters.denied), ("limit", |counters| counters.over_limit)];

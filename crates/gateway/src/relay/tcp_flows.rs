@@ -110,6 +110,8 @@ pub struct Counters {
     pub incoming: u64,
     /// Outgoing flows that the remote host refused or that could not reach it.
     pub failed: u64,
+    /// Outgoing flows refused because the gateway had no descriptor for a socket.
+    pub no_descriptor: u64,
     /// Opens refused because the policy does not permit the destination.
     pub denied: u64,
     /// Opens refused because the limit of flows was reached.
@@ -456,13 +458,22 @@ impl Flows {
     /// Processes that the socket of an outgoing flow could not be connected, and that the driver has
     /// closed it. If there is another remote host, the driver connects to it; otherwise the key
     /// becomes invalid, and the open is returned.
-    pub(crate) fn connect_failed(&mut self, tcp: &mut Tcp, key: Key) -> Option<DeferredOpen> {
+    pub(crate) fn connect_failed(
+        &mut self,
+        tcp: &mut Tcp,
+        key: Key,
+        is_for_descriptor: bool,
+    ) -> Option<DeferredOpen> {
         if let Some(remote) = self.flows.get_mut(key).and_then(|flow| flow.others.pop_front()) {
             self.events.push_back(Event::Connect { flow: key, remote });
             return None;
         }
         let flow = self.remove(tcp, key)?;
-        self.counters.failed += 1;
+        if is_for_descriptor {
+            self.counters.no_descriptor += 1;
+        } else {
+            self.counters.failed += 1;
+        }
         flow.open
     }
 

@@ -112,6 +112,8 @@ pub struct Counters {
     pub over_limit: u64,
     /// Datagrams dropped because the limit of new flows per second was reached.
     pub over_rate: u64,
+    /// Flows ended because the gateway had no descriptor for a socket.
+    pub no_descriptor: u64,
     /// Super-datagrams dropped because the queue of the flow was full.
     pub queue_full: u64,
     /// Datagrams dropped because the guest has not sent to their source.
@@ -511,6 +513,12 @@ impl Flows {
                 self.expiries.push_back((now + LOOKUP_LIFETIME, key));
             }
         }
+    }
+
+    /// Ends a flow for whose socket the gateway has no descriptor.
+    pub fn end_without_descriptor(&mut self, key: Key) {
+        self.counters.no_descriptor += u64::from(self.flows.get(key).is_some());
+        self.end(key);
     }
 
     /// Ends a flow.

@@ -15,6 +15,8 @@ use std::net::SocketAddr;
 pub(super) enum Answer {
     Accepts,
     Refuses,
+    /// The gateway cannot open a socket.
+    HasNoDescriptor,
     /// It does not answer, and the kernel gives up after [`CONNECT_TIMEOUT`].
     Never,
 }
@@ -47,7 +49,7 @@ impl Remote {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SocketEvent {
     Connected(Key),
-    Failed(Key),
+    Failed(Key, ConnectFailure),
     /// The next period of the remote program begins.
     Period(Key),
 }
@@ -139,12 +141,16 @@ impl HostSockets {
                 tcp_flows::Event::Connect { flow, remote } => {
                     self.connects += 1;
                     let host = self.remotes[&remote];
+                    let failed = |failure| SocketEvent::Failed(flow, failure);
                     assert!(self.connecting.insert(flow, remote).is_none());
                     assert!(self.streams.insert(flow, stream_of(remote)).is_none());
                     later.push(match host.answer {
                         Answer::Accepts => (host.delay, SocketEvent::Connected(flow)),
-                        Answer::Refuses => (host.delay, SocketEvent::Failed(flow)),
-                        Answer::Never => (CONNECT_TIMEOUT, SocketEvent::Failed(flow)),
+                        Answer::Refuses => (host.delay, failed(ConnectFailure::Refused)),
+                        Answer::HasNoDescriptor => {
+                            (host.delay, failed(ConnectFailure::NoDescriptor))
+                        }
+                        Answer::Never => (CONNECT_TIMEOUT, failed(ConnectFailure::Refused)),
                     });
                 }
                 tcp_flows::Event::Progress { flow } => {
@@ -170,10 +176,10 @@ impl HostSockets {
                 guest.connected(flow, &mut context.cx());
                 self.progress(guest, flow, context)
             }
-            SocketEvent::Failed(flow) => {
+            SocketEvent::Failed(flow, failure) => {
                 self.connecting.remove(&flow)?;
                 self.streams.remove(&flow);
-                guest.connect_failed(flow, ConnectFailure::Refused, &mut context.cx());
+                guest.connect_failed(flow, failure, &mut context.cx());
                 None
             }
             SocketEvent::Period(flow) => {

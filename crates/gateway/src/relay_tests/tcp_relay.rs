@@ -198,6 +198,18 @@ fn a_refused_connect_refuses_the_guest() {
 }
 
 #[test]
+fn a_connect_without_a_descriptor_refuses_the_guest_and_is_counted_for_itself() {
+    let mut world = World::new(1);
+    let host = Remote { answer: Answer::HasNoDescriptor, ..Remote::accepts(Plan::sends(0)) };
+    world.open(remote_end(1), Plan::sends(10), host);
+    world.run_for(Duration::from_millis(100));
+    assert_eq!(world.kernel.results[&stream_of(remote_end(1))].reason, Some(CloseReason::Refused));
+    let counters = Counters { outgoing: 1, no_descriptor: 1, ..Counters::default() };
+    assert_eq!(world.guest.tcp().counters(), counters);
+    world.assert_nothing_is_left();
+}
+
+#[test]
 fn the_guest_gets_no_answer_while_the_remote_host_does_not_answer() {
     let mut world = World::new(1);
     let host = Remote { answer: Answer::Never, ..Remote::accepts(Plan::sends(0)) };

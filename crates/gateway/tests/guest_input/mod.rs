@@ -275,8 +275,9 @@ impl Driver {
         let cx = &mut self.context.cx();
         match input.next() % 8 {
             0 => {
-                let failure = match input.next() & 1 {
+                let failure = match input.next() % 3 {
                     0 => ConnectFailure::Refused,
+                    1 => ConnectFailure::NoDescriptor,
                     _ => ConnectFailure::Unreachable(icmp::Unreachable::Host),
                 };
                 self.guest.connect_failed(flow, failure, cx);
