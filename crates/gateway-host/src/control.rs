@@ -157,12 +157,18 @@ pub struct ListedGuest {
     pub received_bytes: u64,
     /// Connections that a host has refused or that could not reach it.
     pub failed_connections: u64,
+    /// Connections and UDP flows refused because the gateway had no free descriptor.
+    #[serde(default)]
+    pub no_descriptor: u64,
     /// Connections and datagrams to destinations that the guest may not reach.
     pub denied: u64,
     /// ICMP errors sent to the guest.
     pub errors: u64,
     /// ICMP errors not sent because of the limit per second.
     pub errors_over_rate: u64,
+    /// Packets from and to the guest that were dropped, by reason. Reasons without packets are absent.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub dropped: BTreeMap<String, u64>,
     /// The fair queue of the output, if the guest is at a serial line or has a rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<ListedOutput>,
@@ -256,7 +262,7 @@ pub struct ListedFlow {
     pub sent_bytes: u64,
     /// Bytes that the host has sent.
     pub received_bytes: u64,
-    /// Limit of the flow at present: `guest`, `host`, `queue` or `idle`.
+    /// Limit of the flow in the last seconds: `host`, `guest`, `network`, `queue` or `idle`.
     pub limit: String,
 }
 

@@ -18,6 +18,7 @@ use crate::guest_device::GuestDevice;
 use crate::poll::{Poll, Source};
 use crate::port::{AddForwardError, GuestSettings, Port};
 use crate::read_buffers::ReadBuffers;
+use crate::socket_errors::lacks_descriptor;
 use gateway::{Guest, SharedRate};
 use net::meter::{Clock, Meter};
 use net::rng::Rng;
@@ -29,7 +30,7 @@ use rustix::event::epoll::EventFlags;
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io;
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::os::fd::AsFd;
 
 /// Number of descriptors to ask for.
@@ -37,6 +38,8 @@ const DESCRIPTORS: u64 = 65_536;
 /// Time for which no connections are accepted after an accept has failed, for example because no
 /// descriptor is free.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Minimum time between two reports that no descriptor was free.
+const DESCRIPTOR_NOTICE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The gateway: its guests, and the loop that drives them.
 #[derive(Debug)]
@@ -52,6 +55,8 @@ pub struct EventLoop {
     shared_rate: Option<SharedRate>,
     /// The guests whose devices have failed, and are not reported yet.
     lost: VecDeque<(usize, io::Error)>,
+    /// Notices that are not reported yet. A guest causes only a few.
+    notices: VecDeque<Notice>,
     clock: Monotonic,
     rng: Rng,
     meter: Meter,
@@ -59,6 +64,8 @@ pub struct EventLoop {
     buffers: ReadBuffers,
     /// Time at which listeners are served again after an accept has failed.
     accept_again_at: Option<Instant>,
+    /// Time from which on the limit of descriptors may be reported again.
+    descriptor_notice_at: Option<Instant>,
 }
 
 /// The outcome of a turn.
@@ -70,6 +77,26 @@ pub enum Turn {
     Ready(usize),
     /// The device of this guest no longer works.
     Lost(usize, io::Error),
+    /// The user has to know something. The gateway goes on.
+    Notice(Notice),
+}
+
+/// A condition that the user has to correct.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// Datagrams of a guest at a serial line were dropped, because their source is not its address.
+    WrongSource {
+        /// The guest.
+        guest: usize,
+        /// The source.
+        source: IpAddr,
+    },
+    /// Connections were refused or wait because no descriptor is free. This is reported once per
+    /// minute at most.
+    NoDescriptor {
+        /// The limit of descriptors of this process; `None` if it has none.
+        limit: Option<u64>,
+    },
 }
 
 impl EventLoop {
@@ -88,12 +115,14 @@ impl EventLoop {
             deadlines: BTreeSet::new(),
             shared_rate: None,
             lost: VecDeque::new(),
+            notices: VecDeque::new(),
             clock: Monotonic::start(),
             rng: Rng::from_seed(os::entropy::seed()?),
             meter: Meter::new(Clock::None),
             inbox: Inbox::default(),
             buffers: ReadBuffers::new(),
             accept_again_at: None,
+            descriptor_notice_at: None,
         })
     }
 
@@ -288,6 +317,9 @@ impl EventLoop {
         if let Some((number, error)) = self.lost.pop_front() {
             return Ok(Turn::Lost(number, error));
         }
+        if let Some(notice) = self.notices.pop_front() {
+            return Ok(Turn::Notice(notice));
+        }
         let waited = self.wait(until)?;
         let now = self.clock.now();
         if self.accept_again_at.take_if(|at| *at <= now).is_some() {
@@ -333,9 +365,12 @@ impl EventLoop {
             let port = self.ports.get_mut(guest).and_then(Option::as_mut);
             let Some(port) = port else { continue };
             let shared = (&mut self.inbox, &self.poll);
-            if port.process(source, flags, shared, &mut cx).is_err() {
+            if let Err(error) = port.process(source, flags, shared, &mut cx) {
                 self.accept_again_at = Some(now + ACCEPT_PAUSE);
                 port.accept_connections(false, &self.poll);
+                if lacks_descriptor(&error) {
+                    self.report_descriptor_limit(now);
+                }
             }
         }
         outcome
@@ -349,10 +384,16 @@ impl EventLoop {
             port.is_active = false;
             let result = port.run(waited, &self.poll, &mut self.buffers, &mut cx);
             let has_more = port.has_more();
+            while let Some(source) = port.guest.wrong_source() {
+                self.notices.push_back(Notice::WrongSource { guest: number, source });
+            }
             if let Some(rate) = &mut self.shared_rate
                 && port.waits_for_share(now)
             {
                 rate.add(number);
+            }
+            if port.take_lack_of_descriptors() {
+                self.report_descriptor_limit(now);
             }
             match result {
                 Ok(()) => self.plan(number),
@@ -361,6 +402,15 @@ impl EventLoop {
             if has_more {
                 self.activate(number);
             }
+        }
+    }
+
+    /// Reports that no descriptor was free, unless this was reported a short time ago.
+    fn report_descriptor_limit(&mut self, now: Instant) {
+        if self.descriptor_notice_at.is_none_or(|at| at <= now) {
+            self.descriptor_notice_at = Some(now + DESCRIPTOR_NOTICE_INTERVAL);
+            let limit = os::process::descriptors_max();
+            self.notices.push_back(Notice::NoDescriptor { limit });
         }
     }
 

@@ -1,7 +1,7 @@
 //! `plumb gateway`: several guests, port forwards and a control socket.
 
 use crate::control_socket::ControlSocket;
-use crate::event_loop::{EventLoop, Turn};
+use crate::event_loop::{EventLoop, Notice, Turn};
 use crate::forwards::Forward;
 use crate::guest_control::{GuestControl, NamedGuest};
 use crate::guest_device::{GuestDevice, Line, Machine};
@@ -89,7 +89,7 @@ pub struct Program {
     notices: Vec<String>,
 }
 
-/// The end of a guest, or of the gateway.
+/// The end of a guest, or of the gateway, or a notice.
 #[derive(Debug)]
 pub enum GuestEnd {
     /// The namespace or the process of the guest is gone.
@@ -98,6 +98,8 @@ pub enum GuestEnd {
     Lost(String, io::Error),
     /// A signal with this number was received.
     Signal(i32),
+    /// Nothing has ended. This text is for the user.
+    Notice(String),
 }
 
 impl Program {
@@ -245,7 +247,7 @@ impl Program {
     }
 
     /// Runs until a guest has ended, and returns which. Its flows have ended, and the other guests
-    /// can run on. A signal ends the gateway.
+    /// can run on. A signal ends the gateway. After a notice, all guests run on.
     ///
     /// # Errors
     ///
@@ -272,6 +274,7 @@ impl Program {
                     }
                 }
                 Turn::Ready(number) => self.serve(number),
+                Turn::Notice(notice) => return Ok(GuestEnd::Notice(self.text_of(notice))),
                 Turn::Lost(number, error) => {
                     let is_gone = self.is_gone(number).unwrap_or(false);
                     let name = self.remove(number);
@@ -280,6 +283,27 @@ impl Program {
                     }
                     return Ok(GuestEnd::Lost(name, error));
                 }
+            }
+        }
+    }
+
+    fn text_of(&self, notice: Notice) -> String {
+        match notice {
+            Notice::NoDescriptor { limit } => {
+                let limit = limit.map_or_else(|| "no limit".to_owned(), |limit| limit.to_string());
+                format!(
+                    "connections of guests are refused because no file descriptor is free: the limit of \
+                     this process is {limit}; raise it with \"ulimit -n\" or LimitNOFILE= of systemd"
+                )
+            }
+            Notice::WrongSource { guest, source } => {
+                let unknown = NamedGuest { name: String::new(), addresses: Vec::new() };
+                let NamedGuest { name, addresses } = self.guests.get(guest).unwrap_or(&unknown);
+                let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+                format!(
+                    "{name}: packets from {source} are dropped: configure the address {} at the guest",
+                    addresses.join(", ")
+                )
             }
         }
     }

@@ -7,8 +7,10 @@ use crate::control::{
 use crate::control_socket::{Controlled, NO_CAPTURE, captured, create_capture, named};
 use crate::event_loop::EventLoop;
 use crate::forwards::ForwardId;
+use crate::guest_metrics;
 use gateway::Guest;
 use gateway::relay::tcp_flows::{Limit, Phase};
+use net::Instant;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
@@ -75,8 +77,9 @@ fn execute(
             Ok(ControlReply::Flows(all.flat_map(listed_flows).collect()))
         }
         ControlRequest::Flows { guest } => number_of(guest.as_deref(), guests).map(|guest| {
-            let guest = event_loop.guest(guest);
-            ControlReply::Flows(guest.map(listed_flows).unwrap_or_default())
+            let now = event_loop.now();
+            let flows = event_loop.guest(guest).map(|guest| listed_flows(guest, now));
+            ControlReply::Flows(flows.unwrap_or_default())
         }),
         ControlRequest::Capture { guest, file, max_bytes } => number_of(guest.as_deref(), guests)
             .and_then(|guest| {
@@ -126,15 +129,35 @@ fn listed_guest(named: &NamedGuest, guest: &Guest) -> ListedGuest {
         sent_bytes: tcp.bytes_to_host + udp.bytes_to_host,
         received_bytes: tcp.bytes_to_guest + udp.bytes_to_guest,
         failed_connections: tcp.failed,
+        no_descriptor: tcp.no_descriptor + udp.no_descriptor,
         denied: tcp.denied + udp.denied + guest.echo().counters().denied,
         errors: guest.error_counters().sent,
         errors_over_rate: guest.error_counters().over_rate,
+        dropped: guest_metrics::drops(guest)
+            .into_iter()
+            .filter(|(_, count)| *count > 0)
+            .map(|(reason, count)| (reason.to_owned(), count))
+            .collect(),
         output: guest.output_counters().map(ListedOutput::of),
     }
 }
 
-fn listed_flows(guest: &Guest) -> Vec<ListedFlow> {
-    let tcp = guest.tcp_statuses().map(|(_, status)| ListedFlow {
+/// The names of the limits of a flow.
+pub(crate) const LIMITS: [&str; 5] = ["host", "guest", "network", "queue", "idle"];
+
+/// Returns the name of a limit, one of [`LIMITS`].
+pub(crate) fn name_of(limit: Limit) -> &'static str {
+    match limit {
+        Limit::RemoteHost => "host",
+        Limit::Guest => "guest",
+        Limit::Network => "network",
+        Limit::Queue => "queue",
+        Limit::Application | Limit::Opening => "idle",
+    }
+}
+
+fn listed_flows(guest: &Guest, now: Instant) -> Vec<ListedFlow> {
+    let tcp = guest.tcp_statuses(now).map(|(_, status)| ListedFlow {
         protocol: "tcp".to_owned(),
         guest: status.guest,
         host: status.remote,
@@ -142,16 +165,13 @@ fn listed_flows(guest: &Guest) -> Vec<ListedFlow> {
             Phase::Connecting => "connecting",
             Phase::Opening => "opening",
             Phase::Open => "open",
+            Phase::HalfClosed => "half-closed",
+            Phase::Closing => "closing",
         }
         .to_owned(),
         sent_bytes: status.bytes_to_host,
         received_bytes: status.bytes_to_guest,
-        limit: match status.limit {
-            Limit::Application | Limit::Opening => "idle",
-            Limit::RemoteHost => "host",
-            Limit::Guest => "guest",
-        }
-        .to_owned(),
+        limit: name_of(status.limit).to_owned(),
     });
     let unknown = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
     let udp = guest.udp().statuses().map(|(_, status)| ListedFlow {
@@ -161,7 +181,7 @@ fn listed_flows(guest: &Guest) -> Vec<ListedFlow> {
         state: "open".to_owned(),
         sent_bytes: status.bytes_to_host,
         received_bytes: status.bytes_to_guest,
-        limit: if status.queued_bytes > 0 { "queue" } else { "idle" }.to_owned(),
+        limit: if status.queued_bytes > 0 { "host" } else { "idle" }.to_owned(),
     });
     tcp.chain(udp).collect()
 }

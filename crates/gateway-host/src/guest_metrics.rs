@@ -3,12 +3,12 @@
 //! The only label that is not one of a few fixed texts is the guest, which the user names.
 
 use crate::event_loop::EventLoop;
-use crate::guest_control::NamedGuest;
+use crate::guest_control::{self, LIMITS, NamedGuest};
 use gateway::Guest;
 use gateway::policy::Refused;
-use gateway::relay::tcp_flows::Limit;
 use gateway::relay::{echo_flows, tcp_flows, udp_flows};
 use gateway::{dns, segment};
+use net::Instant;
 use open_metrics::{Exposition, MetricKind};
 
 /// The guests with their names, in the order of their numbers.
@@ -26,7 +26,7 @@ pub(crate) fn exposition(event_loop: &EventLoop, names: &[NamedGuest]) -> String
     let mut out = Exposition::default();
     out.head("plumb_gateway_guests", MetricKind::Gauge, "Guests.");
     out.sample("plumb_gateway_guests", &[], guests.len() as u64);
-    write_flows(&mut out, &guests);
+    write_flows(&mut out, &guests, event_loop.now());
     write_bytes(&mut out, &guests);
     write_refusals(&mut out, &guests);
     write_drops(&mut out, &guests);
@@ -35,7 +35,7 @@ pub(crate) fn exposition(event_loop: &EventLoop, names: &[NamedGuest]) -> String
     out.finish()
 }
 
-fn write_flows(out: &mut Exposition, guests: &Guests<'_>) {
+fn write_flows(out: &mut Exposition, guests: &Guests<'_>, now: Instant) {
     out.head("plumb_gateway_flows", MetricKind::Gauge, "Open flows.");
     for (name, guest) in guests {
         for (protocol, flows) in [("tcp", guest.tcp().len()), ("udp", guest.udp().len())] {
@@ -43,16 +43,12 @@ fn write_flows(out: &mut Exposition, guests: &Guests<'_>) {
             out.sample("plumb_gateway_flows", &labels, flows as u64);
         }
     }
-    let help = "Open TCP flows by what limits their rate.";
+    let help = "Open TCP flows by what has limited their rate in the last seconds.";
     out.head("plumb_gateway_flows_by_limit", MetricKind::Gauge, help);
     for (name, guest) in guests {
-        let mut counts = [("host", 0), ("guest", 0), ("idle", 0)];
-        for (_, status) in guest.tcp_statuses() {
-            let limit = match status.limit {
-                Limit::RemoteHost => "host",
-                Limit::Guest => "guest",
-                Limit::Application | Limit::Opening => "idle",
-            };
+        let mut counts = LIMITS.map(|limit| (limit, 0));
+        for (_, status) in guest.tcp_statuses(now) {
+            let limit = guest_control::name_of(status.limit);
             let found = counts.iter_mut().find(|(name, _)| *name == limit);
             found.into_iter().for_each(|(_, count)| *count += 1);
         }
@@ -97,16 +93,18 @@ fn write_bytes(out: &mut Exposition, guests: &Guests<'_>) {
 }
 
 fn write_refusals(out: &mut Exposition, guests: &Guests<'_>) {
-    let tcp: [Count<tcp_flows::Counters>; 4] = [
+    let tcp: [Count<tcp_flows::Counters>; 5] = [
         ("policy", |counters| counters.denied),
         ("flow limit", |counters| counters.over_limit),
         ("rate limit", |counters| counters.over_rate),
         ("host", |counters| counters.failed),
+        ("descriptor limit", |counters| counters.no_descriptor),
     ];
-    let udp: [Count<udp_flows::Counters>; 3] = [
+    let udp: [Count<udp_flows::Counters>; 4] = [
         ("policy", |counters| counters.denied),
         ("flow limit", |counters| counters.over_limit),
         ("rate limit", |counters| counters.over_rate),
+        ("descriptor limit", |counters| counters.no_descriptor),
     ];
     let icmp: [Count<echo_flows::Counters>; 3] = [
         ("policy", |counters| counters.denied),
@@ -154,8 +152,9 @@ fn write_counts<C>(
     }
 }
 
-fn write_drops(out: &mut Exposition, guests: &Guests<'_>) {
-    let of_segment: [Count<segment::Counters>; 12] = [
+/// Returns the numbers of dropped packets of a guest by reason.
+pub(crate) fn drops(guest: &Guest) -> Vec<(&'static str, u64)> {
+    let of_segment: [Count<segment::Counters>; 10] = [
         ("malformed frame", |counters| counters.malformed_frames),
         ("VLAN", |counters| counters.vlan_frames),
         ("LLC", |counters| counters.llc_frames),
@@ -163,33 +162,38 @@ fn write_drops(out: &mut Exposition, guests: &Guests<'_>) {
         ("spoofed frame", |counters| counters.spoofed_frames),
         ("misdirected frame", |counters| counters.misdirected_frames),
         ("malformed datagram", |counters| counters.malformed_datagrams),
-        ("spoofed IPv4 source", |counters| counters.spoofed_ipv4),
-        ("spoofed IPv6 source", |counters| counters.spoofed_ipv6),
         ("spoofed ARP", |counters| counters.spoofed_arp),
         ("group destination", |counters| counters.group_datagrams),
         ("answer queue full", |counters| counters.answers_dropped),
     ];
+    let udp = guest.udp().counters();
+    let segment = guest.segment().map(segment::Segment::counters);
+    let [spoofed4, spoofed6] =
+        segment.map_or([0, 0], |counters| [counters.spoofed_ipv4, counters.spoofed_ipv6]);
+    let sources = guest.source_errors();
+    let mut drops = vec![
+        ("UDP queue full", udp.queue_full),
+        ("unsolicited", udp.filtered),
+        ("spoofed IPv4 source", spoofed4 + sources.ipv4),
+        ("spoofed IPv6 source", spoofed6 + sources.ipv6),
+    ];
+    if let Some(counters) = guest.output_counters() {
+        drops.push(("delay", counters.dropped_for_delay));
+        drops.push(("output full", counters.dropped_when_full));
+    }
+    if let Some(counters) = segment {
+        drops.extend(of_segment.map(|(reason, count)| (reason, count(&counters))));
+    }
+    drops
+}
+
+fn write_drops(out: &mut Exposition, guests: &Guests<'_>) {
     let help = "Packets dropped, by reason.";
     out.head("plumb_gateway_dropped_packets", MetricKind::Counter, help);
-    let metric = "plumb_gateway_dropped_packets_total";
     for (name, guest) in guests {
-        let udp = guest.udp().counters();
-        let drops = [("UDP queue full", udp.queue_full), ("unsolicited", udp.filtered)];
-        for (reason, count) in drops {
-            out.sample(metric, &[("guest", name), ("reason", reason)], count);
-        }
-        if let Some(counters) = guest.output_counters() {
-            let drops = [
-                ("delay", counters.dropped_for_delay),
-                ("output full", counters.dropped_when_full),
-            ];
-            for (reason, count) in drops {
-                out.sample(metric, &[("guest", name), ("reason", reason)], count);
-            }
-        }
-        let Some(counters) = guest.segment().map(segment::Segment::counters) else { continue };
-        for (reason, count) in of_segment {
-            out.sample(metric, &[("guest", name), ("reason", reason)], count(&counters));
+        for (reason, count) in drops(guest) {
+            let labels = [("guest", *name), ("reason", reason)];
+            out.sample("plumb_gateway_dropped_packets_total", &labels, count);
         }
     }
 }

@@ -38,7 +38,7 @@ mod tcp_sockets;
 mod udp_sockets;
 mod unix_socket;
 
-pub use event_loop::{EventLoop, Turn};
+pub use event_loop::{EventLoop, Notice, Turn};
 pub use forward_sockets::GuestAddresses;
 pub use guest_device::{GuestDevice, Line, Machine};
 pub use port::{AddForwardError, GuestSettings};

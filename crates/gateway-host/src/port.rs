@@ -8,6 +8,7 @@ use crate::forwards::{Forward, ForwardError, ForwardId, ForwardTable};
 use crate::guest_device::{GuestDevice, ReadState};
 use crate::poll::{Poll, Source};
 use crate::read_buffers::ReadBuffers;
+use crate::socket_errors::lacks_descriptor;
 use crate::tcp_sockets::TcpSockets;
 use crate::udp_sockets::UdpSockets;
 use gateway::relay::{Key, echo_flows, tcp_flows, udp_flows};
@@ -167,6 +168,12 @@ impl Port {
             self.retry_at = None;
         }
         waits
+    }
+
+    /// Returns whether a socket could not be opened because no descriptor was free, since the last
+    /// call.
+    pub(crate) fn take_lack_of_descriptors(&mut self) -> bool {
+        std::mem::take(&mut self.tcp.lacked_descriptor)
     }
 
     /// Resets the sockets of all flows, because the guest is gone.
@@ -355,8 +362,13 @@ impl Port {
             Event::Tcp(event) => self.execute_tcp(event, poll, buffers, cx),
             Event::Udp(udp_flows::Event::Bind { flow, is_v4 }) => {
                 let outbound = if is_v4 { &self.outbound4 } else { &self.outbound6 };
-                if self.udp.bind((self.number, flow), is_v4, (outbound, poll)).is_err() {
-                    self.guest.udp_mut().end(flow);
+                match self.udp.bind((self.number, flow), is_v4, (outbound, poll)) {
+                    Err(error) if lacks_descriptor(&error) => {
+                        self.tcp.lacked_descriptor = true;
+                        self.guest.udp_mut().end_without_descriptor(flow);
+                    }
+                    Err(_) => self.guest.udp_mut().end(flow),
+                    Ok(()) => {}
                 }
             }
             Event::Udp(udp_flows::Event::Progress { flow }) => {

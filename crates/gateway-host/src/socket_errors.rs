@@ -51,7 +51,16 @@ pub(crate) fn unreachable(error: &io::Error) -> Option<Unreachable> {
     }
 }
 
+/// Returns whether a system call has failed because no descriptor was free: for this process, or for
+/// all of them.
+pub(crate) fn lacks_descriptor(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+}
+
 /// Returns how the failure of a connect is reported to the guest.
 pub(crate) fn connect_failure(error: &io::Error) -> ConnectFailure {
+    if lacks_descriptor(error) {
+        return ConnectFailure::NoDescriptor;
+    }
     unreachable(error).map_or(ConnectFailure::Refused, ConnectFailure::Unreachable)
 }

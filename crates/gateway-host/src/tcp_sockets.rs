@@ -17,7 +17,7 @@
 
 use crate::poll::{Poll, Slot, Source};
 use crate::read_buffers::{CHUNK_LEN, ReadBuffers};
-use crate::socket_errors::connect_failure;
+use crate::socket_errors::{connect_failure, lacks_descriptor};
 use gateway::relay::Key;
 use gateway::{ConnectFailure, Guest};
 use net::time::Duration;
@@ -61,6 +61,8 @@ pub(crate) struct TcpSockets {
     /// The flows whose sockets have no keep-alive yet, by the time at which it begins. A flow may
     /// have ended.
     young: VecDeque<(Instant, Key)>,
+    /// Whether a socket could not be opened because no descriptor was free.
+    pub(crate) lacked_descriptor: bool,
 }
 
 #[derive(Debug)]
@@ -101,7 +103,10 @@ impl TcpSockets {
     ) {
         let stream = match tcp_socket::connect(remote, outbound) {
             Ok(stream) => stream,
-            Err(error) => return guest.connect_failed(flow, connect_failure(&error), cx),
+            Err(error) => {
+                self.lacked_descriptor |= lacks_descriptor(&error);
+                return guest.connect_failed(flow, connect_failure(&error), cx);
+            }
         };
         // A connection to the host itself is established or refused at once.
         let is_connected = match tcp_socket::connect_result(&stream) {
@@ -316,7 +321,10 @@ impl TcpSockets {
             Ok(has_more)
         });
         match copied {
-            Ok(has_more) => has_more,
+            Ok(has_more) => {
+                guest.copied(flow, cx);
+                has_more
+            }
             Err(_) => {
                 self.remove(flow);
                 guest.host_reset(flow, cx);

@@ -6,7 +6,7 @@ mod event_loop_harness;
 use event_loop_harness::{Gateway, Guest, TIMEOUT, add, network, test_data};
 use gateway_host::guest_network::GuestNetwork;
 use gateway_host::guest_target::LineProtocol;
-use gateway_host::{EventLoop, GuestDevice, Line};
+use gateway_host::{EventLoop, GuestDevice, Line, Notice};
 use os::namespace::enter_new_network;
 use os::pty::Pty;
 use os::serial::Serial;
@@ -50,20 +50,61 @@ fn download(guest: &Guest, len: usize) {
     assert!(received == data, "{} of {} bytes", received.len(), data.len());
 }
 
+/// Adds guest 7 of this address plan at a SLIP line, and returns its number.
+fn add_line(gateway: &mut Gateway, pty: &Pty) -> usize {
+    let serial = Serial::open(pty.path(), 19_200).unwrap();
+    let line = network(7, PERMITTED);
+    let v4 = line.v4.unwrap();
+    let link = LineProtocol::Slip { compresses_headers: false }.link(296, v4.gateway, v4.guest);
+    gateway.add_by(move |event_loop| {
+        let device = GuestDevice::Line(Line::new(serial));
+        event_loop.add_guest(line.for_line(link), device).unwrap()
+    })
+}
+
+#[test]
+fn a_wrong_source_at_a_line_is_reported_once() {
+    const END: u8 = 0o300;
+    in_host_network(|| {
+        let pty = Pty::open(WindowSize { rows: 24, columns: 80 }).unwrap();
+        let mut gateway = Gateway::new(None);
+        let guest = add_line(&mut gateway, &pty);
+        let running = gateway.start();
+        let wrong = [Ipv4Addr::new(172, 16, 7, 2), Ipv4Addr::new(172, 16, 7, 3)];
+        for source in [wrong[0], wrong[0], wrong[1]] {
+            let datagram = udp_datagram(source, Ipv4Addr::new(198, 51, 100, 1));
+            assert_eq!(pty.write(&[&datagram[..], &[END]].concat()).unwrap(), Some(29));
+        }
+        for source in wrong {
+            let notice = running.notices.recv_timeout(TIMEOUT).unwrap();
+            assert_eq!(notice, Notice::WrongSource { guest, source: source.into() });
+        }
+    });
+}
+
+/// Returns a datagram without data and checksum.
+fn udp_datagram(source: Ipv4Addr, destination: Ipv4Addr) -> Vec<u8> {
+    let header = net::internet::ipv4::Header {
+        source,
+        destination,
+        protocol: net::internet::ipv4::Protocol::Udp,
+        time_to_live: 64,
+        identification: 0,
+        dscp_ecn: 0,
+        dont_fragment: false,
+    };
+    let datagram = [0, 9, 0, 9, 0, 8, 0, 0];
+    let len = u16::try_from(net::internet::ipv4::HEADER_LEN + datagram.len()).unwrap();
+    [header.emit(len).as_slice(), &datagram].concat()
+}
+
 #[test]
 fn a_guest_at_a_line_that_hangs_up_ends_and_the_others_go_on() {
     in_host_network(|| {
         let guest = Guest::new();
         let pty = Pty::open(WindowSize { rows: 24, columns: 80 }).unwrap();
-        let serial = Serial::open(pty.path(), 19_200).unwrap();
-        let line = network(7, PERMITTED);
-        let v4 = line.v4.unwrap();
-        let link = LineProtocol::Slip { compresses_headers: false }.link(296, v4.gateway, v4.guest);
         let mut gateway = Gateway::new(None);
-        let number = gateway.add_by(move |event_loop| {
-            let device = GuestDevice::Line(Line::new(serial));
-            event_loop.add_guest(line.for_line(link), device).unwrap()
-        });
+        let number = add_line(&mut gateway, &pty);
         gateway.add(&guest, &network(0, PERMITTED));
         let running = gateway.start();
         download(&guest, 100_000);

@@ -15,6 +15,7 @@ use net::Cx;
 use net::packet::Packet;
 use net::station::Layers;
 use net::time::Duration;
+use net::transport::tcp::ConnectionId;
 
 /// The flows of one guest share an output of their own, so they have one sharer.
 const GUEST: SharerId = SharerId(0);
@@ -104,6 +105,11 @@ impl FairOutput {
     /// Returns whether [`Self::next`] may return a datagram.
     pub(crate) fn has_output(&self) -> bool {
         self.queue.has_output()
+    }
+
+    /// Returns whether a connection waits for its turn.
+    pub(crate) fn has_connection(&self, connection: ConnectionId) -> bool {
+        self.queue.has_connection(GUEST, connection)
     }
 
     /// Returns the counters of the queue.

@@ -1,6 +1,7 @@
 //! One guest: its station, and its flows.
 
 mod failures;
+mod wrong_sources;
 
 pub use failures::ConnectFailure;
 
@@ -15,7 +16,7 @@ use crate::relay::udp_flows::Marks;
 use crate::relay::{Key, echo_flows, tcp_flows, udp_flows};
 use crate::segment::{self, Segment};
 use net::internet::icmp::{ErrorKind, Unreachable};
-use net::internet::{self, Datagram, ipv4::Protocol};
+use net::internet::{self, Datagram, SourceErrors, ipv4::Protocol};
 use net::link::ppp::Phase;
 use net::link::{self, Link};
 use net::meter::Counter;
@@ -27,6 +28,7 @@ use net::transport::udp::{self, Relayed};
 use net::{Cx, Instant};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use wrong_sources::WrongSources;
 
 /// Maximum number of opens that wait for the gateway to look at them.
 const DEFERRED_OPENS_MAX: usize = 256;
@@ -124,6 +126,8 @@ pub struct Guest {
     /// A frame for which the device had no space.
     unsent: Option<Packet>,
     capture: Option<Capture>,
+    /// The sources that a guest without a segment must not use.
+    wrong_sources: WrongSources,
 }
 
 impl Guest {
@@ -165,8 +169,16 @@ impl Guest {
             gateways: settings.addresses,
         };
         let scheduler = Scheduler::default();
-        let mut guest =
-            Self { station, segment, scheduler, relay, output, unsent: None, capture: None };
+        let mut guest = Self {
+            station,
+            segment,
+            scheduler,
+            relay,
+            output,
+            unsent: None,
+            capture: None,
+            wrong_sources: WrongSources::default(),
+        };
         guest.open_line(cx);
         guest
     }
@@ -214,6 +226,7 @@ impl Guest {
             while self.station.has_input() {
                 self.station.step(Step::Network, &mut self.relay, cx);
                 self.relay.receive(&mut self.station.layers, cx);
+                self.wrong_sources.check(self.station.layers.internet.source_errors());
             }
         }
     }
@@ -371,6 +384,19 @@ impl Guest {
         self.segment.as_mut()
     }
 
+    /// Returns the numbers of datagrams that were dropped because their source is not an address of
+    /// the guest. Those that a segment has dropped are counted by the segment.
+    #[must_use]
+    pub fn source_errors(&self) -> SourceErrors {
+        self.station.layers.internet.source_errors()
+    }
+
+    /// Returns the next source of dropped datagrams of a guest at a serial line. Each is returned
+    /// once, and at most eight are.
+    pub fn wrong_source(&mut self) -> Option<IpAddr> {
+        self.wrong_sources.next_source()
+    }
+
     /// Returns when [`Self::timeout`] has to be called.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
@@ -473,8 +499,21 @@ impl Guest {
     }
 
     /// Returns the states of the TCP flows.
-    pub fn tcp_statuses(&self) -> impl Iterator<Item = (Key, tcp_flows::Status)> + '_ {
-        self.relay.tcp.statuses(&self.station.layers.tcp)
+    pub fn tcp_statuses(
+        &self,
+        now: Instant,
+    ) -> impl Iterator<Item = (Key, tcp_flows::Status)> + '_ {
+        let Self { station, relay, output, .. } = self;
+        let waits_for_turn = |id| output.as_ref().is_some_and(|output| output.has_connection(id));
+        relay.tcp.statuses(&station.layers.tcp, waits_for_turn, now)
+    }
+
+    /// Reports that the data of a TCP flow was copied in both directions as far as both sides accept
+    /// it. What limits the flow until the next copy depends on its state now.
+    pub fn copied(&mut self, flow: Key, cx: &Cx<'_>) {
+        let Self { station, relay, output, .. } = self;
+        let waits_for_turn = |id| output.as_ref().is_some_and(|output| output.has_connection(id));
+        relay.tcp.copied(&station.layers.tcp, flow, waits_for_turn, cx.now);
     }
 
     /// Opens a TCP flow to the guest; see [`tcp_flows::Flows::accept`].

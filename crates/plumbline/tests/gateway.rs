@@ -9,9 +9,12 @@ use gateway_harness::{
     ALLOW_HOST, GATEWAY, GUEST, Gateway, Guest, HOST, PRIVATE, TIMEOUT, accept, command,
     in_host_network, listen, test_data,
 };
+use net::internet::ipv4;
 use os::error_queue::ErrorOrigin;
 use os::outbound::Outbound;
 use os::ping_socket::PingSocket;
+use os::pty::Pty;
+use os::tty::WindowSize;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -157,6 +160,91 @@ fn connections_beyond_the_limit_of_descriptors_wait_until_one_is_free() {
             client.read_to_string(&mut received).unwrap();
             assert_eq!(received, "hello");
         }
+    });
+}
+
+#[test]
+fn a_connection_without_a_descriptor_is_refused_and_the_limit_is_printed_once() {
+    const LIMIT: &str = "48";
+    in_host_network(|| {
+        let guest = Guest::new();
+        let (listener, address) = listen(HOST);
+        let path = control_path("descriptors");
+        let namespace = format!("netns:{}", guest.namespace);
+        let mut limited = Command::new("prlimit");
+        limited
+            .arg(format!("--nofile={LIMIT}:{LIMIT}"))
+            // With this capability, the gateway raises the limit.
+            .args(["setpriv", "--bounding-set=-sys_resource", env!("CARGO_BIN_EXE_plumb")])
+            .args(["gateway", &namespace, "--allow", "10.99.0.0/16"])
+            .args(["--control", path.to_str().unwrap()]);
+        let gateway = Gateway::start_command(limited);
+        let mut control = BufReader::new(UnixStream::connect(&path).unwrap());
+        // The kernel accepts the connections of the listener.
+        let mut open = Vec::new();
+        let refused = std::iter::from_fn(|| match guest.connect(address) {
+            Ok(stream) => {
+                open.push(stream);
+                Some(0)
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+                Some(1)
+            }
+        });
+        let refused: usize = refused.take(60).sum();
+        assert!((1..60).contains(&refused), "{refused} refused");
+        let line = gateway.log.wait_for("file descriptor");
+        assert!(line.contains(&format!("is {LIMIT};")), "{line}");
+        control.get_mut().write_all(b"{\"command\":\"guests\"}\n").unwrap();
+        let mut reply = String::new();
+        control.read_line(&mut reply).unwrap();
+        assert!(reply.contains(&format!("\"no_descriptor\":{refused},")), "{reply}");
+        assert!(reply.contains("\"failed_connections\":0,"), "{reply}");
+        assert_eq!(gateway.log.count("file descriptor"), 1);
+        drop(listener);
+    });
+}
+
+#[test]
+fn a_wrong_source_at_a_line_is_printed_with_the_expected_one_and_counted() {
+    const END: u8 = 0o300;
+    in_host_network(|| {
+        let line = Pty::open(WindowSize { rows: 24, columns: 80 }).unwrap();
+        let path = control_path("line");
+        let guest = format!("serial:{}?link=slip", line.path().display());
+        let control = ["--control", path.to_str().unwrap(), "--metrics", "9559"];
+        let gateway = Gateway::start_command(command(&guest, &control));
+        let header = ipv4::Header {
+            source: Ipv4Addr::new(172, 16, 7, 2),
+            destination: Ipv4Addr::new(198, 51, 100, 1),
+            protocol: ipv4::Protocol::Udp,
+            time_to_live: 64,
+            identification: 0,
+            dscp_ecn: 0,
+            dont_fragment: false,
+        };
+        let datagram = [header.emit(28).as_slice(), &[0, 9, 0, 9, 0, 8, 0, 0], &[END]].concat();
+        assert_eq!(line.write(&datagram).unwrap(), Some(29));
+        let notice = gateway.log.wait_for("172.16.7.2");
+        assert_eq!(
+            notice,
+            format!(
+                "{guest}: packets from 172.16.7.2 are dropped: configure the address 10.0.2.100 \
+                 at the guest"
+            )
+        );
+        let mut control = BufReader::new(UnixStream::connect(&path).unwrap());
+        control.get_mut().write_all(b"{\"command\":\"guests\"}\n").unwrap();
+        let mut reply = String::new();
+        control.read_line(&mut reply).unwrap();
+        assert!(reply.contains("\"dropped\":{\"spoofed IPv4 source\":1}"), "{reply}");
+        let mut metrics = TcpStream::connect((Ipv4Addr::LOCALHOST, 9559)).unwrap();
+        metrics.set_read_timeout(Some(TIMEOUT)).unwrap();
+        metrics.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let sample = format!("{{guest=\"{guest}\",reason=\"spoofed IPv4 source\"}} 1");
+        let found = BufReader::new(metrics).lines().any(|line| line.unwrap().contains(&sample));
+        assert!(found, "{sample}");
     });
 }
 

@@ -180,7 +180,7 @@ impl PastaProgram {
                     }
                     return Err(ProgramError::Lost(error));
                 }
-                Turn::Continue => {}
+                Turn::Continue | Turn::Notice(_) => {}
             }
         }
     }

@@ -135,7 +135,7 @@ impl SlirpProgram {
                 Turn::Ready(number) => self.serve(number),
                 Turn::Lost(_, _) if self.watch.is_gone().unwrap_or(false) => return Ok(()),
                 Turn::Lost(_, error) => return Err(ProgramError::Lost(error)),
-                Turn::Continue => {}
+                Turn::Continue | Turn::Notice(_) => {}
             }
             if let Some(api) = &mut self.api {
                 api.drop_silent_clients(self.event_loop.now());

@@ -5,7 +5,7 @@
 
 use gateway_host::forwards::Forward;
 use gateway_host::guest_network::{GuestNetwork, Network4};
-use gateway_host::{EventLoop, GuestDevice, Turn, bit_rate};
+use gateway_host::{EventLoop, GuestDevice, Notice, Turn, bit_rate};
 use ipnet::IpNet;
 use net::link::ethernet::MacAddress;
 use os::device::Device;
@@ -89,6 +89,7 @@ pub(crate) struct Gateway {
 pub(crate) struct Running {
     _stop: UnixStream,
     pub(crate) lost: Receiver<(usize, String)>,
+    pub(crate) notices: Receiver<Notice>,
 }
 
 impl Gateway {
@@ -137,6 +138,7 @@ impl Gateway {
     pub(crate) fn start(self) -> Running {
         let (stop, stopped) = UnixStream::pair().unwrap();
         let (lost, receiver) = channel();
+        let (notice, notices) = channel();
         let (ready, is_ready) = channel();
         thread::spawn(move || {
             let mut event_loop = EventLoop::new().unwrap();
@@ -149,11 +151,12 @@ impl Gateway {
                     Turn::Ready(_) => return,
                     // The test may not be interested.
                     Turn::Lost(number, error) => _ = lost.send((number, error.to_string())),
+                    Turn::Notice(text) => _ = notice.send(text),
                 }
             }
         });
         is_ready.recv_timeout(TIMEOUT).unwrap();
-        Running { _stop: stop, lost: receiver }
+        Running { _stop: stop, lost: receiver, notices }
     }
 }
 

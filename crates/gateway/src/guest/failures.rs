@@ -12,9 +12,10 @@ use std::net::{IpAddr, SocketAddr};
 /// Reasons why a socket could not be connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectFailure {
-    /// The remote host has refused the connection, or the gateway has no socket for it: the guest's
-    /// SYN is answered by a reset.
+    /// The remote host has refused the connection: the guest's SYN is answered by a reset.
     Refused,
+    /// The gateway has no descriptor for a socket: the guest's SYN is answered by a reset.
+    NoDescriptor,
     /// The remote host cannot be reached: the guest receives an ICMP error.
     Unreachable(Unreachable),
 }
@@ -30,7 +31,9 @@ impl Guest {
     pub fn connect_failed(&mut self, flow: Key, failure: ConnectFailure, cx: &mut Cx<'_>) {
         let Self { station, relay, .. } = self;
         let layers = &mut station.layers;
-        let Some(open) = relay.tcp.connect_failed(&mut layers.tcp, flow) else { return };
+        let is_for_descriptor = failure == ConnectFailure::NoDescriptor;
+        let failed = relay.tcp.connect_failed(&mut layers.tcp, flow, is_for_descriptor);
+        let Some(open) = failed else { return };
         let ConnectFailure::Unreachable(reason) = failure else {
             return layers.tcp.refuse_deferred(&open, cx);
         };

@@ -138,6 +138,12 @@ impl FairQueue {
         self.activate(sharer_id, FlowId::Connection(connection));
     }
 
+    /// Returns whether a connection waits for its turn.
+    pub(super) fn has_connection(&self, sharer: SharerId, connection: ConnectionId) -> bool {
+        let sharer = self.sharers.get(&sharer);
+        sharer.is_some_and(|sharer| sharer.flows.contains_key(&FlowId::Connection(connection)))
+    }
+
     /// Adds a flow and its sharer to the rounds, unless they take part already.
     fn activate(&mut self, sharer_id: SharerId, id: FlowId) -> &mut Sharer {
         let deficit = signed(self.parameters.quantum);

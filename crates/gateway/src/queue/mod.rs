@@ -217,6 +217,15 @@ impl PacketQueue {
         }
     }
 
+    /// Returns whether a connection waits for its turn.
+    #[must_use]
+    pub fn has_connection(&self, sharer: SharerId, connection: ConnectionId) -> bool {
+        match &self.state {
+            State::Fair(queue) => queue.has_connection(sharer, connection),
+            State::Of1982(_) => false,
+        }
+    }
+
     /// Charges a segment of `len` bytes to the connection of [`Self::next_output`].
     pub fn connection_has_sent(&mut self, len: usize) {
         self.counters.packets_in += 1;

@@ -4,6 +4,7 @@
 //! [`host_errors`] passes ICMP errors of the host's network on to the guest.
 
 pub mod echo_flows;
+mod flow_limit;
 pub mod host_errors;
 pub mod tcp_flows;
 pub mod udp_flows;

@@ -15,21 +15,30 @@
 //! A connection to port 53 of the gateway's DNS address is connected to a resolver of the host (RFC
 //! 7766): to the next one if a resolver refuses it.
 //!
+//! A guest that has finished may be gone: its kernel forgets a connection that its program has
+//! closed after a minute, whether the remote host finishes or not. Such a connection is therefore
+//! probed after two minutes of silence ([`HALF_CLOSED_KEEP_ALIVE`]). The reset of a kernel without
+//! the connection ends the flow. A program that has shut down its side and waits for the answer keeps
+//! the flow for any time, and so does every byte of the remote host.
+//!
 //! Data stays in the receive buffer of one side until the other side accepts it. The buffer of the
 //! guest's connection is therefore the only queue, and its window stops the guest.
 
 use super::Key;
+use super::flow_limit::{LimitHistory, Observation, Waiting};
 use crate::rate::Rate;
 use crate::slab::Slab;
-use net::Cx;
 use net::time::Duration;
 use net::transport::tcp::{
     self, Acknowledgment, CloseReason, ConnectionId, DeferredOpen, KeepAlive, NoConnection,
     OpenError, Profile, ReceiveWindow, SendLimit, Tcp,
 };
+use net::{Cx, Instant};
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
+
+pub use super::flow_limit::Limit;
 
 /// Initial size of the buffer of a flow in each direction, in bytes. Memory is used only for data
 /// that waits.
@@ -45,6 +54,11 @@ const SOCKET_BUFFER_MAX: usize = 1 << 16;
 /// Time after which an idle connection of the guest is probed. A guest that has vanished then loses
 /// its flows after a few minutes instead of never.
 const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(600);
+/// Probes of a connection that the guest has finished. If its program has closed it, the kernel of
+/// the guest drops it after a minute, and answers a probe with a reset. A guest without an answer
+/// loses the flow after four minutes, the timeout of RFC 5382 REQ-5 for connections that close.
+const HALF_CLOSED_KEEP_ALIVE: KeepAlive =
+    KeepAlive { idle: Duration::from_secs(120), interval: Duration::from_secs(30), probes: 4 };
 
 /// A task of the driver for a TCP flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +110,8 @@ pub struct Counters {
     pub incoming: u64,
     /// Outgoing flows that the remote host refused or that could not reach it.
     pub failed: u64,
+    /// Outgoing flows refused because the gateway had no descriptor for a socket.
+    pub no_descriptor: u64,
     /// Opens refused because the policy does not permit the destination.
     pub denied: u64,
     /// Opens refused because the limit of flows was reached.
@@ -117,19 +133,10 @@ pub enum Phase {
     Opening,
     /// Data flows.
     Open,
-}
-
-/// The limit of the rate of a flow now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
-    /// Neither side has data waiting: the application.
-    Application,
-    /// The host's socket does not accept the guest's data: the remote host or the path to it.
-    RemoteHost,
-    /// The guest does not accept the remote host's data: the guest or its link.
-    Guest,
-    /// The connection is not established yet.
-    Opening,
+    /// One side has finished, and the other one has not.
+    HalfClosed,
+    /// Both sides have finished, and data waits for the socket of the host.
+    Closing,
 }
 
 /// The remote ends to which an open of the guest leads.
@@ -165,6 +172,7 @@ struct Flow {
     is_queued: bool,
     bytes_to_host: u64,
     bytes_to_guest: u64,
+    limits: LimitHistory,
 }
 
 /// A flow as the meters show it.
@@ -176,7 +184,7 @@ pub struct Status {
     pub remote: SocketAddr,
     /// The state.
     pub phase: Phase,
-    /// The limit of the rate now.
+    /// The limit of the rate in the last seconds.
     pub limit: Limit,
     /// Bytes from the guest.
     pub bytes_to_host: u64,
@@ -321,8 +329,11 @@ impl Flows {
             self.counters.over_rate += 1;
             return;
         }
-        let flow =
-            Flow { open: Some(*open), others, ..Flow::new(guest, remote, Phase::Connecting) };
+        let flow = Flow {
+            open: Some(*open),
+            others,
+            ..Flow::new(guest, remote, Phase::Connecting, cx.now)
+        };
         let Some(key) = self.flows.insert(flow) else { return };
         self.opening.insert((guest, remote), key);
         self.counters.outgoing += 1;
@@ -352,8 +363,10 @@ impl Flows {
             opened => opened?,
         };
         let remote = tcp.status(connection).map_or(source, |status| status.local);
-        let flow =
-            Flow { connection: Some(connection), ..Flow::new(guest, remote, Phase::Opening) };
+        let flow = Flow {
+            connection: Some(connection),
+            ..Flow::new(guest, remote, Phase::Opening, cx.now)
+        };
         let key = self.flows.insert(flow).ok_or(OpenError::TooMany)?;
         self.by_connection.insert(connection, key);
         self.counters.incoming += 1;
@@ -371,7 +384,11 @@ impl Flows {
                     _ = tcp.close(id);
                 }
             }
-            tcp::Event::PeerClosed => flow.has_guest_finished = true,
+            tcp::Event::PeerClosed => {
+                flow.has_guest_finished = true;
+                // The connection exists, because its peer has just closed it.
+                _ = tcp.set_keep_alive(id, Some(HALF_CLOSED_KEEP_ALIVE));
+            }
             tcp::Event::Closed => {
                 let reason = tcp.status(id).ok().and_then(|status| status.close_reason);
                 // A connection in TIME-WAIT is aborted if the table of connections is full.
@@ -427,6 +444,7 @@ impl Flows {
         match tcp.accept_deferred(&open, self.profile, cx) {
             Ok(id) => {
                 flow.connection = Some(id);
+                flow.limits = LimitHistory::new(cx.now);
                 self.by_connection.insert(id, key);
             }
             Err(_) => {
@@ -440,13 +458,22 @@ impl Flows {
     /// Processes that the socket of an outgoing flow could not be connected, and that the driver has
     /// closed it. If there is another remote host, the driver connects to it; otherwise the key
     /// becomes invalid, and the open is returned.
-    pub(crate) fn connect_failed(&mut self, tcp: &mut Tcp, key: Key) -> Option<DeferredOpen> {
+    pub(crate) fn connect_failed(
+        &mut self,
+        tcp: &mut Tcp,
+        key: Key,
+        is_for_descriptor: bool,
+    ) -> Option<DeferredOpen> {
         if let Some(remote) = self.flows.get_mut(key).and_then(|flow| flow.others.pop_front()) {
             self.events.push_back(Event::Connect { flow: key, remote });
             return None;
         }
         let flow = self.remove(tcp, key)?;
-        self.counters.failed += 1;
+        if is_for_descriptor {
+            self.counters.no_descriptor += 1;
+        } else {
+            self.counters.failed += 1;
+        }
         flow.open
     }
 
@@ -564,26 +591,48 @@ impl Flows {
         }
     }
 
-    /// Returns all flows.
-    pub fn statuses<'a>(&'a self, tcp: &'a Tcp) -> impl Iterator<Item = (Key, Status)> + 'a {
-        self.flows.iter().map(|(key, flow)| (key, self.status(tcp, key, flow)))
+    /// Records the state of a flow after the driver has copied. `waits_for_turn` returns whether a
+    /// connection waits for its turn at a slow output.
+    pub(crate) fn copied(
+        &mut self,
+        tcp: &Tcp,
+        key: Key,
+        waits_for_turn: impl Fn(ConnectionId) -> bool,
+        now: Instant,
+    ) {
+        let read_min = self.read_min().max(1);
+        let Some(flow) = self.flows.get_mut(key) else { return };
+        let Some(id) = flow.connection.filter(|_| flow.phase == Phase::Open) else { return };
+        let waiting = flow.waiting(tcp, id, read_min);
+        flow.limits.record(waiting, observe(tcp, id, waits_for_turn(id), now));
     }
 
-    fn status(&self, tcp: &Tcp, key: Key, flow: &Flow) -> Status {
-        let limit = match flow.connection {
-            _ if flow.phase != Phase::Open => Limit::Opening,
-            None => Limit::Opening,
-            Some(_) if !self.to_host(tcp, key).is_empty() => Limit::RemoteHost,
-            Some(id) if tcp.send_space(id) == 0 && !flow.has_host_finished => Limit::Guest,
-            Some(_) => Limit::Application,
-        };
-        let Flow { guest, remote, phase, bytes_to_host, bytes_to_guest, .. } = *flow;
-        Status { guest, remote, phase, limit, bytes_to_host, bytes_to_guest }
+    /// Returns all flows. `waits_for_turn` returns whether a connection waits for its turn at a slow
+    /// output.
+    pub(crate) fn statuses<'a>(
+        &'a self,
+        tcp: &'a Tcp,
+        waits_for_turn: impl Fn(ConnectionId) -> bool + 'a,
+        now: Instant,
+    ) -> impl Iterator<Item = (Key, Status)> + 'a {
+        self.flows.iter().map(move |(key, flow)| {
+            let limit = match flow.connection.filter(|_| flow.phase == Phase::Open) {
+                Some(id) => flow.limits.limit(observe(tcp, id, waits_for_turn(id), now)),
+                None => Limit::Opening,
+            };
+            let Flow { guest, remote, bytes_to_host, bytes_to_guest, .. } = *flow;
+            let phase = flow.reported_phase();
+            (key, Status { guest, remote, phase, limit, bytes_to_host, bytes_to_guest })
+        })
     }
 }
 
+fn observe(tcp: &Tcp, id: ConnectionId, waits_for_turn: bool, now: Instant) -> Observation {
+    Observation { now, full_window: tcp.peer_window_time(id, now), waits_for_turn }
+}
+
 impl Flow {
-    fn new(guest: SocketAddr, remote: SocketAddr, phase: Phase) -> Self {
+    fn new(guest: SocketAddr, remote: SocketAddr, phase: Phase, now: Instant) -> Self {
         Self {
             guest,
             remote,
@@ -597,6 +646,26 @@ impl Flow {
             is_queued: false,
             bytes_to_host: 0,
             bytes_to_guest: 0,
+            limits: LimitHistory::new(now),
+        }
+    }
+
+    fn reported_phase(&self) -> Phase {
+        match (self.phase, self.has_guest_finished, self.has_host_finished) {
+            (Phase::Open, true, true) => Phase::Closing,
+            (Phase::Open, true, false) | (Phase::Open, false, true) => Phase::HalfClosed,
+            (phase, _, _) => phase,
+        }
+    }
+
+    /// Returns the data that waits after a copy. A driver reads at least `read_min` bytes.
+    fn waiting(&self, tcp: &Tcp, id: ConnectionId, read_min: usize) -> Waiting {
+        let has_queued = || tcp.status(id).is_ok_and(|status| status.send_queue > 0);
+        match () {
+            () if tcp.received(id).is_ok_and(|data| !data.is_empty()) => Waiting::ForHost,
+            () if self.has_host_finished && has_queued() => Waiting::ForGuest,
+            () if !self.has_host_finished && tcp.send_space(id) < read_min => Waiting::ForGuest,
+            () => Waiting::Nothing,
         }
     }
 }

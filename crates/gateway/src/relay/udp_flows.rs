@@ -9,6 +9,12 @@
 //! (REQ-5), or for ten seconds if all its datagrams went to port 53. Datagrams of remote hosts do
 //! not extend its life (REQ-6).
 //!
+//! Many flows are one datagram and at most one answer. If the table is three quarters full, such flows
+//! end after two minutes instead of five, the oldest first, until it is less full. REQ-5 permits no
+//! shorter time: "a NAT UDP mapping timer MUST NOT expire in less than two minutes", except for the
+//! well-known ports of REQ-5a, such as that of DNS. A full table therefore refuses new flows rather
+//! than replace one that the guest has used in the last two minutes.
+//!
 //! A flow to a forwarded port belongs to the socket of the forward and to one client. The guest sees
 //! the client's address; a client that uses two forwards to one port of the guest has two flows, of
 //! which the second has another port. The sources of datagrams can be forged. Until the guest has answered, such
@@ -30,6 +36,10 @@ use std::net::SocketAddr;
 
 /// Time after the last datagram of the guest after which a flow ends (RFC 4787 REQ-5).
 const LIFETIME: Duration = Duration::from_secs(300);
+/// The same for a flow with at most one answer if the table is nearly full: the minimum of REQ-5.
+const QUIET_LIFETIME: Duration = Duration::from_secs(120);
+/// Maximum number of answers of such a flow.
+const QUIET_ANSWERS_MAX: u32 = 1;
 /// The same for a flow that was only used for name lookups.
 const LOOKUP_LIFETIME: Duration = Duration::from_secs(10);
 const DOMAIN_PORT: u16 = 53;
@@ -102,6 +112,8 @@ pub struct Counters {
     pub over_limit: u64,
     /// Datagrams dropped because the limit of new flows per second was reached.
     pub over_rate: u64,
+    /// Flows ended because the gateway had no descriptor for a socket.
+    pub no_descriptor: u64,
     /// Super-datagrams dropped because the queue of the flow was full.
     pub queue_full: u64,
     /// Datagrams dropped because the guest has not sent to their source.
@@ -164,6 +176,8 @@ struct Flow {
     /// Whether the guest has only looked up names, or has not answered.
     is_short_lived: bool,
     is_queued: bool,
+    /// Reads of the socket with datagrams for the guest.
+    answers: u32,
     bytes_to_host: u64,
     bytes_to_guest: u64,
 }
@@ -200,6 +214,8 @@ pub struct Flows {
     new_forwarded: Rate,
     /// Maximum number of flows to forwarded ports.
     forwarded_max: usize,
+    /// Number of flows from which on those with at most one answer end earlier.
+    crowded_min: usize,
     counters: Counters,
     /// Empty memory for the next gathered datagrams.
     spare: Vec<u8>,
@@ -219,6 +235,7 @@ impl Flows {
             new_flows: Rate::new(limits.new_per_s),
             new_forwarded: Rate::new(limits.new_per_s),
             forwarded_max: limits.flows.div_ceil(2),
+            crowded_min: limits.flows - limits.flows / 4,
             counters: Counters::default(),
             spare: Vec::new(),
         }
@@ -400,6 +417,7 @@ impl Flows {
             self.counters.filtered += 1;
             return None;
         };
+        flow.answers = flow.answers.saturating_add(1);
         flow.bytes_to_guest += bytes as u64;
         self.counters.bytes_to_guest += bytes as u64;
         Some((peer.guest, flow.guest))
@@ -481,8 +499,13 @@ impl Flows {
     pub fn timeout(&mut self, now: Instant) {
         while let Some(&(_, key)) = self.expiries.front().filter(|(at, _)| *at <= now) {
             self.expiries.pop_front();
+            let is_crowded = self.flows.len() >= self.crowded_min;
             let Some(flow) = self.flows.get(key) else { continue };
-            let lifetime = if flow.is_short_lived { LOOKUP_LIFETIME } else { LIFETIME };
+            let lifetime = match flow.answers {
+                _ if flow.is_short_lived => LOOKUP_LIFETIME,
+                ..=QUIET_ANSWERS_MAX if is_crowded => QUIET_LIFETIME,
+                _ => LIFETIME,
+            };
             if flow.last_sent_at + lifetime <= now {
                 self.end(key);
             } else {
@@ -490,6 +513,12 @@ impl Flows {
                 self.expiries.push_back((now + LOOKUP_LIFETIME, key));
             }
         }
+    }
+
+    /// Ends a flow for whose socket the gateway has no descriptor.
+    pub fn end_without_descriptor(&mut self, key: Key) {
+        self.counters.no_descriptor += u64::from(self.flows.get(key).is_some());
+        self.end(key);
     }
 
     /// Ends a flow.
@@ -527,6 +556,7 @@ impl Flow {
             is_v4: guest.is_ipv4(),
             is_short_lived: true,
             is_queued: false,
+            answers: 0,
             bytes_to_host: 0,
             bytes_to_guest: 0,
         }

@@ -242,7 +242,7 @@ fn a_connection_of_a_slow_guest_has_little_data_in_the_gateway() {
     let mut world = limited(9600);
     download(&mut world, 1);
     world.run_for(Duration::from_secs(60));
-    let (_, status) = world.guest.tcp_statuses().next().unwrap();
+    let (_, status) = world.guest.tcp_statuses(world.now).next().unwrap();
     let delivered = received_by_guest(&world);
     let in_gateway = status.bytes_to_guest as f64 - delivered;
     assert!(in_gateway <= 4.0 * f64::from(MTU), "{in_gateway}");

@@ -163,7 +163,7 @@ fn a_connection_to_an_unreachable_host_gets_an_icmp_error_about_its_syn() {
     world.open(remote_end(1), Plan::sends(0), never);
     let syn = world.kernel.station.layers.tcp.statuses().next().unwrap().local;
     world.run_for(Duration::from_millis(10));
-    let (flow, _) = world.guest.tcp_statuses().next().unwrap();
+    let (flow, _) = world.guest.tcp_statuses(world.now).next().unwrap();
     let host = ConnectFailure::Unreachable(Unreachable::Host);
     world.guest.connect_failed(flow, host, &mut world.context.cx());
     let (source, kind, ends, first) = parse_v4(&transmitted(&mut world).unwrap());

@@ -15,6 +15,8 @@ use std::net::SocketAddr;
 pub(super) enum Answer {
     Accepts,
     Refuses,
+    /// The gateway cannot open a socket.
+    HasNoDescriptor,
     /// It does not answer, and the kernel gives up after [`CONNECT_TIMEOUT`].
     Never,
 }
@@ -31,12 +33,15 @@ pub(super) struct Remote {
     pub(super) plan: Plan,
     /// Capacity of the socket in each direction, in bytes.
     pub(super) capacity: usize,
+    /// Minimum space for a read from the socket, in bytes.
+    pub(super) read_min: usize,
 }
 
 impl Remote {
     /// Returns a host that accepts connections at once, and then runs `plan`.
     pub(super) const fn accepts(plan: Plan) -> Self {
-        Self { answer: Answer::Accepts, delay: Duration::from_millis(1), plan, capacity: 1 << 18 }
+        let delay = Duration::from_millis(1);
+        Self { answer: Answer::Accepts, delay, plan, capacity: 1 << 18, read_min: 1 }
     }
 }
 
@@ -44,7 +49,7 @@ impl Remote {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SocketEvent {
     Connected(Key),
-    Failed(Key),
+    Failed(Key, ConnectFailure),
     /// The next period of the remote program begins.
     Period(Key),
 }
@@ -54,6 +59,7 @@ pub(super) enum SocketEvent {
 struct Socket {
     program: Program,
     capacity: usize,
+    read_min: usize,
     /// Data that the socket has accepted and the program has not read.
     to_remote: Vec<u8>,
     /// Data that the program has sent and the gateway has not read.
@@ -109,6 +115,7 @@ impl HostSockets {
         let socket = Socket {
             program,
             capacity: remote.capacity,
+            read_min: remote.read_min,
             to_remote: Vec::new(),
             from_remote: Vec::new(),
             is_shut_down: false,
@@ -134,12 +141,16 @@ impl HostSockets {
                 tcp_flows::Event::Connect { flow, remote } => {
                     self.connects += 1;
                     let host = self.remotes[&remote];
+                    let failed = |failure| SocketEvent::Failed(flow, failure);
                     assert!(self.connecting.insert(flow, remote).is_none());
                     assert!(self.streams.insert(flow, stream_of(remote)).is_none());
                     later.push(match host.answer {
                         Answer::Accepts => (host.delay, SocketEvent::Connected(flow)),
-                        Answer::Refuses => (host.delay, SocketEvent::Failed(flow)),
-                        Answer::Never => (CONNECT_TIMEOUT, SocketEvent::Failed(flow)),
+                        Answer::Refuses => (host.delay, failed(ConnectFailure::Refused)),
+                        Answer::HasNoDescriptor => {
+                            (host.delay, failed(ConnectFailure::NoDescriptor))
+                        }
+                        Answer::Never => (CONNECT_TIMEOUT, failed(ConnectFailure::Refused)),
                     });
                 }
                 tcp_flows::Event::Progress { flow } => {
@@ -165,10 +176,10 @@ impl HostSockets {
                 guest.connected(flow, &mut context.cx());
                 self.progress(guest, flow, context)
             }
-            SocketEvent::Failed(flow) => {
+            SocketEvent::Failed(flow, failure) => {
                 self.connecting.remove(&flow)?;
                 self.streams.remove(&flow);
-                guest.connect_failed(flow, ConnectFailure::Refused, &mut context.cx());
+                guest.connect_failed(flow, failure, &mut context.cx());
                 None
             }
             SocketEvent::Period(flow) => {
@@ -197,6 +208,7 @@ impl HostSockets {
                 break;
             }
         }
+        guest.copied(flow, &context.cx());
         let wants_period = socket.program.plan.share != usize::MAX
             && (!socket.to_remote.is_empty() && socket.program.plan.reads
                 || !socket.program.next_bytes(1).is_empty());
@@ -269,8 +281,9 @@ impl Socket {
             has_changed = true;
         }
         loop {
-            let count = guest.space(flow).min(self.from_remote.len());
-            if count == 0 {
+            let space = guest.space(flow);
+            let count = space.min(self.from_remote.len());
+            if count == 0 || space < self.read_min {
                 break;
             }
             assert_eq!(guest.to_guest(flow, &self.from_remote[..count]), count);

@@ -4,6 +4,8 @@
 mod cost;
 mod echo_relay;
 mod fair_outputs;
+mod flow_limits;
+mod half_closed;
 mod host_error_relay;
 mod host_sockets;
 mod kernel;

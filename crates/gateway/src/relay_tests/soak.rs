@@ -57,6 +57,7 @@ impl DrawnFlow {
             },
             guest: draw_plan(rng),
             host: Remote {
+                read_min: 1,
                 answer: if is_incoming { Answer::Accepts } else { answer },
                 delay: Duration::from_millis(rng.below(300)),
                 plan: draw_plan(rng),

@@ -198,13 +198,25 @@ fn a_refused_connect_refuses_the_guest() {
 }
 
 #[test]
+fn a_connect_without_a_descriptor_refuses_the_guest_and_is_counted_for_itself() {
+    let mut world = World::new(1);
+    let host = Remote { answer: Answer::HasNoDescriptor, ..Remote::accepts(Plan::sends(0)) };
+    world.open(remote_end(1), Plan::sends(10), host);
+    world.run_for(Duration::from_millis(100));
+    assert_eq!(world.kernel.results[&stream_of(remote_end(1))].reason, Some(CloseReason::Refused));
+    let counters = Counters { outgoing: 1, no_descriptor: 1, ..Counters::default() };
+    assert_eq!(world.guest.tcp().counters(), counters);
+    world.assert_nothing_is_left();
+}
+
+#[test]
 fn the_guest_gets_no_answer_while_the_remote_host_does_not_answer() {
     let mut world = World::new(1);
     let host = Remote { answer: Answer::Never, ..Remote::accepts(Plan::sends(0)) };
     world.open(remote_end(1), Plan::sends(10), host);
     world.run_for(CONNECT_TIMEOUT - Duration::from_secs(1));
-    assert_eq!(world.guest.tcp_statuses().next().unwrap().1.phase, Phase::Connecting);
-    assert_eq!(world.guest.tcp_statuses().next().unwrap().1.limit, Limit::Opening);
+    assert_eq!(world.guest.tcp_statuses(world.now).next().unwrap().1.phase, Phase::Connecting);
+    assert_eq!(world.guest.tcp_statuses(world.now).next().unwrap().1.limit, Limit::Opening);
     // The guest's retransmissions cause no further connects.
     assert_eq!((world.host.connects, world.guest.tcp().len()), (1, 1));
     world.run_for(DAY);
@@ -268,7 +280,7 @@ fn a_remote_host_that_does_not_read_stops_the_guest_at_its_window() {
     let (sent, _) = world.kernel.counts(id);
     // The window of the gateway and the guest's send buffer.
     assert!(sent < 4 * MEGABYTE, "{sent}");
-    let status = world.guest.tcp_statuses().next().unwrap().1;
+    let status = world.guest.tcp_statuses(world.now).next().unwrap().1;
     assert_eq!((status.limit, status.bytes_to_host), (Limit::RemoteHost, 1000));
     assert!(world.packets_max < 256, "{}", world.packets_max);
 }
@@ -279,7 +291,7 @@ fn a_guest_that_does_not_read_stops_the_remote_host() {
     let stubborn = Plan { reads: false, ending: Ending::Stay, ..Plan::sends(0) };
     world.open(remote_end(1), stubborn, Remote::accepts(Plan::sends(100 * MEGABYTE)));
     world.run_for(Duration::from_secs(600));
-    let (flow, status) = world.guest.tcp_statuses().next().unwrap();
+    let (flow, status) = world.guest.tcp_statuses(world.now).next().unwrap();
     assert_eq!(status.limit, Limit::Guest);
     assert!(world.host.counts(flow).0 < 4 * MEGABYTE, "{status:?}");
 }
@@ -349,9 +361,12 @@ fn two_clients_with_one_source_reach_the_guest_from_different_ports() {
     let flows = [0, 1].map(|_| world.accept(client(1), guest, stay).unwrap());
     world.run_for(Duration::from_secs(1));
     assert_ne!(flows[0], flows[1]);
-    let phases: Vec<_> = world.guest.tcp_statuses().map(|(_, status)| status.phase).collect();
-    assert_eq!(phases, [Phase::Open; 2]);
-    let ends: Vec<_> = world.guest.tcp_statuses().map(|(_, status)| status.remote).collect();
+    let phases: Vec<_> =
+        world.guest.tcp_statuses(world.now).map(|(_, status)| status.phase).collect();
+    // The program of the guest finishes at once.
+    assert_eq!(phases, [Phase::HalfClosed; 2]);
+    let ends: Vec<_> =
+        world.guest.tcp_statuses(world.now).map(|(_, status)| status.remote).collect();
     assert_eq!((ends[0], ends[1].ip()), (client(1), client(1).ip()));
     assert_ne!(ends[0].port(), ends[1].port());
 }

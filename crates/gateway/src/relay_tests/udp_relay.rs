@@ -357,6 +357,59 @@ fn flows_above_the_limit_are_dropped_and_counted() {
     assert_eq!(world.guest.udp().counters().over_limit, 4);
 }
 
+/// Opens flows of the ports from `first` on, and returns their sockets and keys.
+fn open_flows(world: &mut World, first: u16, count: u16) -> Vec<(SocketId, Key)> {
+    let ports = first..first + count;
+    let flows = ports.map(|port| {
+        let socket = bind(world, port);
+        world.host.other_events.clear();
+        send(world, socket, b"x", end("192.0.2.1:9"));
+        (socket, bound(world))
+    });
+    flows.collect()
+}
+
+/// Returns the ports of the guest that have flows.
+fn ports_of_flows(world: &World) -> Vec<u16> {
+    let mut ports: Vec<u16> =
+        world.guest.udp().statuses().map(|(_, status)| status.guest.port()).collect();
+    ports.sort_unstable();
+    ports
+}
+
+/// RFC 4787 REQ-5: no flow ends in the first two minutes after a datagram of the guest.
+#[test]
+fn the_oldest_flows_with_at_most_one_answer_end_after_two_minutes_if_the_table_is_nearly_full() {
+    let mut world = limited(Limits { flows: 8, new_per_s: 1000 });
+    let server = end("192.0.2.1:9");
+    let flows = open_flows(&mut world, 5000, 8);
+    // Port 5000 has two answers, port 5001 one, and port 5002 sends again after a minute.
+    for (number, answers) in [(0, 2), (1, 1)] {
+        (0..answers).for_each(|_| assert!(reply(&mut world, flows[number].1, server, b"y", 1)));
+    }
+    world.run_for(60 * SECOND);
+    send(&mut world, flows[2].0, b"x", server);
+    world.run_for(59 * SECOND);
+    let late = bind(&mut world, 6000);
+    send(&mut world, late, b"x", server);
+    assert_eq!(world.guest.udp().counters().over_limit, 1);
+    assert_eq!(ports_of_flows(&world), (5000..5008).collect::<Vec<_>>());
+    world.run_for(11 * SECOND);
+    // The three oldest ones that are quiet have made space.
+    assert_eq!(ports_of_flows(&world), [5000, 5002, 5005, 5006, 5007]);
+    send(&mut world, late, b"x", server);
+    assert_eq!(ports_of_flows(&world), [5000, 5002, 5005, 5006, 5007, 6000]);
+    assert_eq!(world.guest.udp().counters().over_limit, 1);
+}
+
+#[test]
+fn flows_with_at_most_one_answer_live_five_minutes_if_the_table_has_space() {
+    let mut world = limited(Limits { flows: 8, new_per_s: 1000 });
+    open_flows(&mut world, 5000, 5);
+    world.run_for(299 * SECOND);
+    assert_eq!(world.guest.udp().len(), 5);
+}
+
 #[test]
 fn flows_above_the_rate_are_dropped_and_counted() {
     let mut world = limited(Limits { flows: 100, new_per_s: 2 });

@@ -325,7 +325,7 @@ impl World {
     /// Checks that nothing is left of all flows.
     pub(super) fn assert_nothing_is_left(&mut self) {
         self.settle();
-        let flows: Vec<_> = self.guest.tcp_statuses().collect();
+        let flows: Vec<_> = self.guest.tcp_statuses(self.now).collect();
         assert!(self.guest.tcp().is_empty(), "TCP flows: {flows:?}");
         assert!(self.guest.udp().is_empty(), "{} UDP flows", self.guest.udp().len());
         assert!(self.host.is_idle(), "{:?}", self.host);

@@ -275,14 +275,16 @@ impl Driver {
         let cx = &mut self.context.cx();
         match input.next() % 8 {
             0 => {
-                let failure = match input.next() & 1 {
+                let failure = match input.next() % 3 {
                     0 => ConnectFailure::Refused,
+                    1 => ConnectFailure::NoDescriptor,
                     _ => ConnectFailure::Unreachable(icmp::Unreachable::Host),
                 };
                 self.guest.connect_failed(flow, failure, cx);
             }
             1 => self.guest.host_reset(flow, cx),
             2 => self.guest.host_finished(flow),
+            5 => self.guest.copied(flow, cx),
             3 => self.consume(flow, input.next().into()),
             4 => {
                 let len = self.guest.space(flow).min(usize::from(input.word()));
@@ -381,7 +383,8 @@ impl Driver {
     fn finish(&mut self) {
         self.is_accepting = true;
         self.settle();
-        let keys: Vec<Key> = self.guest.tcp_statuses().map(|(key, _)| key).collect();
+        let keys: Vec<Key> =
+            self.guest.tcp_statuses(self.context.now).map(|(key, _)| key).collect();
         keys.into_iter().for_each(|key| self.guest.host_reset(key, &mut self.context.cx()));
         self.settle();
         let mut timers = 0;

@@ -57,6 +57,7 @@ impl Internet {
         let endpoints = Some((source.into(), destination.into()));
         if origin != Origin::Link || self.recent.last_received != endpoints || time_to_live == 0 {
             if let Err(counter) = self.accept_v4(&parsed.header.into(), origin) {
+                self.source_errors.count(counter, source.into());
                 return drop(packet, counter, pool, cx);
             }
             // Only the addresses of TCP segments are remembered. The source of an accepted segment
@@ -172,6 +173,7 @@ impl Internet {
             return drop(packet, Counter::IpHeaderErrors, pool, cx);
         };
         if let Err(counter) = self.accept_v6(&parsed, origin) {
+            self.source_errors.count(counter, parsed.header.source.into());
             return drop(packet, counter, pool, cx);
         }
         packet.resize(parsed.total_len);

@@ -45,9 +45,11 @@ mod queues;
 pub mod reassembly;
 pub mod routes;
 pub mod slaac;
+mod source_errors;
 
 pub use datagram::{Datagram, Header, SendError, pseudo_header};
 pub use queues::Event;
+pub use source_errors::SourceErrors;
 
 use crate::cx::Cx;
 use crate::meter::{Account, Counter};
@@ -92,6 +94,7 @@ pub struct Internet {
     /// Protocols registered by an application.
     registered_protocols: BTreeSet<u8>,
     limiter: Limiter,
+    source_errors: SourceErrors,
     recent: Recent,
 }
 
@@ -135,6 +138,7 @@ impl Internet {
             probes: VecDeque::new(),
             registered_protocols: BTreeSet::new(),
             limiter: Limiter::default(),
+            source_errors: SourceErrors::default(),
             recent: Recent::default(),
         };
         internet.set_address(address, prefix_len);
@@ -182,6 +186,12 @@ impl Internet {
     #[must_use]
     pub fn is_transparent(&self) -> bool {
         self.interface.transparent_for.is_some()
+    }
+
+    /// Returns the numbers of datagrams that were dropped because of their source.
+    #[must_use]
+    pub fn source_errors(&self) -> SourceErrors {
+        self.source_errors
     }
 
     /// Returns whether this host receives datagrams for `address` and may send from it.

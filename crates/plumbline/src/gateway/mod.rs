@@ -127,6 +127,7 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     while program.has_guests() {
         match program.run().map_err(|error| failed(error, Failure::ThisMachine))? {
             GuestEnd::Gone(guest) => eprintln!("{guest} is gone"),
+            GuestEnd::Notice(text) => eprintln!("{text}"),
             GuestEnd::Lost(guest, error) => {
                 let error = anyhow::anyhow!("{guest} has failed: {error}");
                 result = Err(failed(error, Failure::ThisMachine));

@@ -11,7 +11,7 @@ use super::reset::Reset;
 use super::status::{CloseReason, Status};
 use crate::cx::Cx;
 use crate::packet::Packet;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -156,6 +156,14 @@ impl Tcp {
         Ok(self.table.get(id)?.status())
     }
 
+    /// Returns the total time up to `now` during which the peer's window was full: zero if the
+    /// connection no longer exists.
+    #[must_use]
+    pub fn peer_window_time(&self, id: ConnectionId, now: Instant) -> Duration {
+        let connection = self.table.get(id);
+        connection.map_or(Duration::ZERO, |known| known.peer_window_time(now))
+    }
+
     /// Replaces the policies of a connection, except the options negotiated with the peer.
     ///
     /// # Errors
@@ -196,6 +204,11 @@ impl Connection {
     /// Returns the number of bytes that [`Self::send`] would queue.
     fn send_space(&self) -> usize {
         if self.state().takes_data() { self.snd.free_space() } else { 0 }
+    }
+
+    fn peer_window_time(&self, now: Instant) -> Duration {
+        let limits = self.recovery.form().map(RecoveryForm::limits);
+        limits.map_or(Duration::ZERO, |limits| limits.peer_window_time(now))
     }
 
     /// SEND without a copy: queues the bytes of `data` from `start` on.

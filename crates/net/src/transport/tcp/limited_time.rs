@@ -77,6 +77,13 @@ impl Limits {
         self.limit == Limit::Idle
     }
 
+    /// Returns the time up to `now` during which the peer's window was full.
+    pub(super) fn peer_window_time(&self, now: Instant) -> Duration {
+        let since_output = now.as_nanos().saturating_sub(self.since.as_nanos());
+        let is_full = self.limit == Limit::PeerWindow;
+        Duration::from_nanos(self.peer_window + if is_full { since_output } else { 0 })
+    }
+
     /// Returns the durations up to the last output.
     pub(super) fn times(&self) -> LimitTimes {
         LimitTimes {
@@ -101,7 +108,9 @@ mod tests {
         limits.set(Limit::CongestionWindow, at(10));
         limits.set(Limit::PeerWindow, at(11));
         limits.set(Limit::PeerWindow, at(12));
+        assert_eq!(limits.peer_window_time(at(13)), Duration::from_secs(2));
         limits.set(Limit::Idle, at(14));
+        assert_eq!(limits.peer_window_time(at(20)), Duration::from_secs(3));
         let times = limits.times();
         assert_eq!(times.busy, Duration::from_secs(4));
         assert_eq!(times.congestion_window, Duration::from_secs(1));

@@ -2,6 +2,7 @@
 //! with many idle connections.
 
 use super::idle_state::IdleState;
+use super::limited_time::Limits;
 use super::profile::Congestion;
 use super::recovery::Recovery;
 use super::seq::Seq;
@@ -134,6 +135,13 @@ impl RecoveryForm<'_> {
         match self {
             Self::Busy(recovery) => recovery.window.ssthresh(),
             Self::IdleState(idle_state) => idle_state.window.ssthresh,
+        }
+    }
+
+    pub(super) fn limits(self) -> Limits {
+        match self {
+            Self::Busy(recovery) => recovery.limits,
+            Self::IdleState(idle_state) => idle_state.limits,
         }
     }
 
