@@ -2,7 +2,8 @@
 //! pseudo-terminal. The device has no addresses and no counters of a network.
 
 use super::session_poller::SessionPoller;
-use super::{CarrierStatus, EngineContext, StreamSession};
+use super::stream_session::end_session;
+use super::{CarrierStatus, EngineContext, Outcome, StreamSession};
 use anyhow::{Context, Result};
 use net::meter::{Account, Counter, Work};
 use net::time::{Duration, Instant};
@@ -57,8 +58,10 @@ pub(super) fn run_on_device<D: ByteDevice, S: StreamSession>(
     let mut driver = Driver { device, session, context, buffer, poller, quiet_until: None };
     driver.session.set_remote_address(NO_ADDRESS);
     driver.session.opened(&mut driver.context.cx());
-    let end = driver.run()?;
-    Ok((driver.device, driver.session, end))
+    let end = driver.run();
+    let outcome = matches!(end, Ok(DeviceEnd::SessionOver)).then_some(Outcome::LocalClosed);
+    end_session(&mut driver.session, outcome, driver.context);
+    Ok((driver.device, driver.session, end?))
 }
 
 struct Driver<'a, D, S> {

@@ -77,7 +77,9 @@ impl Race {
     /// Returns an error if a local error prevented all attempts, or if there is no address.
     pub(super) async fn run(mut self, timeout: Duration) -> Result<RaceResult> {
         let expires_at = Instant::now() + timeout;
-        let mut next_at = Instant::now();
+        // Not by the timer, whose resolution is a millisecond.
+        self.begin_attempt();
+        let mut next_at = Instant::now() + ATTEMPT_DELAY;
         loop {
             if self.attempts.is_empty() && self.waiting.is_empty() {
                 return self.into_failure();
@@ -88,7 +90,8 @@ impl Race {
                     if let Some(connected) = self.end_attempt(ended)? {
                         return Ok(connected);
                     }
-                    next_at = Instant::now();
+                    self.begin_attempt();
+                    next_at = Instant::now() + ATTEMPT_DELAY;
                 }
                 () = sleep_until(expires_at) => {
                     self.expire();

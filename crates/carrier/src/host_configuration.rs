@@ -13,100 +13,18 @@
 //! store = "c36"      # format of the host's words in local files
 //! ```
 //!
-//! A host is saved by appending its table, so that comments and the order of the file remain. A
-//! table is changed or removed by the user only.
+//! A host is saved by appending its table, so that comments and the order of the file remain
+//! (`host_table`).
 
+use super::host_table::with_host;
 use anyhow::{Context, Result, bail};
-use serde::Deserialize;
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use toml_file::TomlFile;
 
-/// The file.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Configuration {
-    #[serde(default)]
-    host: BTreeMap<String, HostTable>,
-}
-
-/// Table of a host.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(deny_unknown_fields)]
-pub struct HostTable {
-    /// Destination of a login to this name.
-    pub target: Option<String>,
-    /// Options of a login, before those of the command line.
-    #[serde(default)]
-    pub login: Vec<String>,
-    /// Meaning of TYPE I.
-    pub image: Option<String>,
-    /// Format of the host's words in local files.
-    pub store: Option<String>,
-}
-
-impl Configuration {
-    /// Returns the table of `host`, whose case does not matter.
-    #[must_use]
-    pub fn host(&self, host: &str) -> Option<&HostTable> {
-        self.host.iter().find(|(name, _)| name.eq_ignore_ascii_case(host)).map(|(_, table)| table)
-    }
-
-    /// Returns the names and tables of all hosts.
-    pub fn hosts(&self) -> impl Iterator<Item = (&String, &HostTable)> {
-        self.host.iter()
-    }
-
-    /// Returns a line with the name, the destination and the options of each host of a login.
-    fn list(&self) -> String {
-        let hosts =
-            self.host.iter().filter(|(_, table)| table.target.is_some() || !table.login.is_empty());
-        let mut text = String::new();
-        for (name, table) in hosts {
-            let target = table.target.as_deref().unwrap_or(name);
-            let options = table.login.join(" ");
-            // Writing to a string does not fail.
-            _ = writeln!(text, "{}", format!("{name}  {target}  {options}").trim_end());
-        }
-        text
-    }
-
-    /// Returns the saved name that is most similar to `name`, if there is one.
-    fn nearest(&self, name: &str) -> Option<&str> {
-        let saved = self.host.iter().filter(|(_, table)| table.target.is_some());
-        toml_file::nearest(name, saved.map(|(name, _)| name.as_str()))
-    }
-
-    /// Returns the table of a new host as text.
-    fn table(&self, name: &str, target: &str, options: &[String]) -> Result<String> {
-        let is_bare = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
-        if name.is_empty() || !name.chars().all(|letter| is_bare(letter) || letter == '.') {
-            bail!("'{}' is not a name: use letters, digits, -, _ and .", name.escape_debug());
-        }
-        if self.host(name).is_some() {
-            bail!("there is a [host.{name}] already: change or remove it there");
-        }
-        let key = if name.contains('.') { format!("\"{name}\"") } else { name.to_owned() };
-        let mut text = format!("\n[host.{key}]\ntarget = {}\n", quoted(target)?);
-        if !options.is_empty() {
-            let options: Result<Vec<_>> = options.iter().map(|option| quoted(option)).collect();
-            text.push_str(&format!("login = [{}]\n", options?.join(", ")));
-        }
-        Ok(text)
-    }
-}
-
-/// Returns a basic string of TOML.
-fn quoted(text: &str) -> Result<String> {
-    if text.contains(char::is_control) {
-        bail!("'{}' contains a control character", text.escape_debug());
-    }
-    Ok(format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")))
-}
+pub use super::host_table::{Configuration, HostTable};
 
 /// Reads the configuration and passes it to `evaluate`. A missing file is an empty configuration.
 ///
@@ -120,25 +38,104 @@ pub fn evaluate<T>(evaluate: impl FnOnce(&Configuration) -> Result<T>) -> Result
     evaluate(&file).with_context(|| TomlFile::CONFIGURATION.invalid(&path))
 }
 
-/// Appends the table of a host, and returns the path of the file.
+/// Saves a host, and returns the path of the file. The table of a saved host is replaced if
+/// `replaces` is set.
 ///
 /// # Errors
 ///
 /// Returns an error if the name is invalid or in use, or if the file cannot be read or written.
-pub fn save_host(name: &str, target: &str, options: &[String]) -> Result<PathBuf> {
-    let path = path().context("cannot save a host: HOME is not set")?;
-    let context = || format!("cannot save '{}' in {}", name.escape_debug(), path.display());
-    let file: Configuration = match path.try_exists() {
-        Ok(false) => Configuration::default(),
-        _ => TomlFile::CONFIGURATION.read(&path)?,
+pub fn save_host(
+    name: &str,
+    target: &str,
+    options: &[String],
+    replaces: bool,
+) -> Result<PathBuf, HostError> {
+    let host = HostTable {
+        target: Some(target.to_owned()),
+        login: options.to_vec(),
+        ..HostTable::default()
     };
-    let table = file.table(name, target, options).with_context(context)?;
-    if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory).with_context(context)?;
+    edit(|text| {
+        let file: Configuration = toml_file::parse(text)?;
+        if !replaces && file.host(name).is_some() {
+            bail!("there is a [host.{name}] already: replace it with --replace");
+        }
+        with_host(text, name, &host)
+    })
+    .map_err(|error| error.context(format!("cannot save '{}'", name.escape_debug())))
+}
+
+/// Removes a saved host, and returns the path of the file. Settings of the host for file transfers
+/// are kept.
+///
+/// # Errors
+///
+/// Returns an error if no host of this name is saved, or if the file cannot be read or written.
+pub fn remove_host(name: &str) -> Result<PathBuf, HostError> {
+    edit(|text| {
+        let file: Configuration = toml_file::parse(text)?;
+        if !file.host(name).is_some_and(HostTable::is_login) {
+            bail!("no host of this name is saved: list the saved hosts with --list");
+        }
+        with_host(text, name, &HostTable::default())
+    })
+    .map_err(|error| error.context(format!("cannot remove '{}'", name.escape_debug())))
+}
+
+/// Reason why a host was not saved or removed.
+#[derive(Debug)]
+pub enum HostError {
+    /// The name or the content of the file does not permit it.
+    Request(anyhow::Error),
+    /// The file cannot be read or written.
+    File(anyhow::Error),
+}
+
+impl HostError {
+    fn context(self, text: String) -> Self {
+        match self {
+            Self::Request(error) => Self::Request(error.context(text)),
+            Self::File(error) => Self::File(error.context(text)),
+        }
     }
-    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path);
-    file.and_then(|mut file| file.write_all(table.as_bytes())).with_context(context)?;
+}
+
+/// Replaces the text of the file by the result of `change`, and returns the path of the file.
+fn edit(change: impl FnOnce(&str) -> Result<String>) -> Result<PathBuf, HostError> {
+    let path = path().context("HOME is not set").map_err(HostError::File)?;
+    // A link to the file remains.
+    let real = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+    let context = || TomlFile::CONFIGURATION.invalid(&path);
+    let text = match real.try_exists() {
+        Ok(false) => String::new(),
+        _ => TomlFile::CONFIGURATION.read_text(&real).map_err(HostError::File)?,
+    };
+    // The errors of `change` are then about the host only.
+    toml_file::parse::<Configuration>(&text).with_context(context).map_err(HostError::Request)?;
+    let text = change(&text).map_err(HostError::Request)?;
+    let written = || format!("cannot write {}", path.display());
+    write(&real, &text).with_context(written).map_err(HostError::File)?;
     Ok(path)
+}
+
+/// Writes `text` to a new file with the mode of the previous one, which it replaces.
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    let mode = fs::metadata(path).map_or(0o600, |metadata| metadata.mode() & 0o777);
+    let new = path.with_extension(format!("toml.{}", std::process::id()));
+    let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&new);
+    let written = file.and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    });
+    let renamed = written.and_then(|()| fs::rename(&new, path));
+    if renamed.is_err() {
+        // An error means that the file does not exist.
+        _ = fs::remove_file(new);
+    }
+    renamed
 }
 
 /// Returns the saved hosts, one per line: name, destination and options.
@@ -163,52 +160,4 @@ fn path() -> Option<PathBuf> {
     let config_home = std::env::var_os("XDG_CONFIG_HOME").filter(|directory| !directory.is_empty());
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config"));
     Some(config_home.map(PathBuf::from).or_else(home)?.join("plumb/config.toml"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn options() -> Vec<String> {
-        ["--encoding=cp437", "--log=a \"b\" \\"].map(str::to_owned).to_vec()
-    }
-
-    #[test]
-    fn a_saved_host_is_read_again() {
-        let mut text =
-            String::from("# my hosts\n[host.router]\ntarget = \"serial:/dev/ttyUSB0\"\n");
-        for name in ["bbs", "bbs.example.org"] {
-            let file: Configuration = toml_file::parse(&text).unwrap();
-            text.push_str(&file.table(name, "ann@bbs.example.org", &options()).unwrap());
-        }
-        let file: Configuration = toml_file::parse(&text).unwrap();
-        for name in ["BBS", "bbs.example.org"] {
-            let table = file.host(name).unwrap();
-            assert_eq!(table.target.as_deref(), Some("ann@bbs.example.org"));
-            assert_eq!(table.login, options());
-        }
-        let list = file.list();
-        let line = "bbs  ann@bbs.example.org  --encoding=cp437 --log=a \"b\" \\\n";
-        assert!(list.starts_with(line), "{list}");
-        assert!(list.ends_with("router  serial:/dev/ttyUSB0\n"), "{list}");
-    }
-
-    #[test]
-    fn a_name_that_is_in_use_or_invalid_is_rejected() {
-        let file: Configuration = toml_file::parse("[host.bbs]\nstore = \"c36\"\n").unwrap();
-        let error = |name: &str| file.table(name, "host", &[]).unwrap_err().to_string();
-        assert_eq!(error("BBS"), "there is a [host.BBS] already: change or remove it there");
-        for name in ["", "a b", "a]\n[x", "\u{fc}"] {
-            assert!(error(name).contains("is not a name"), "{name}");
-        }
-        assert!(file.table("new", "a\nb", &[]).is_err());
-    }
-
-    #[test]
-    fn a_similar_saved_name_is_found() {
-        let text = "[host.router]\ntarget = \"r\"\n[host.its]\nstore = \"c36\"\n";
-        let file: Configuration = toml_file::parse(text).unwrap();
-        assert_eq!(file.nearest("ruoter"), Some("router"));
-        assert_eq!((file.nearest("it"), file.nearest("example.org")), (None, None));
-    }
 }

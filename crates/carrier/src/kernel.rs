@@ -4,6 +4,7 @@
 use super::happy_eyeballs::{Race, RaceResult};
 use super::outcome::outcome_of;
 use super::session_poller::SessionPoller;
+use super::stream_session::end_session;
 use super::{AckPolicy, CarrierStatus, EndedSession, EngineContext, Outcome, StreamSession};
 use anyhow::{Context, Result};
 use net::meter::{Account, Counter};
@@ -48,15 +49,19 @@ pub(super) fn run<S: StreamSession>(
     context: &mut EngineContext,
 ) -> Result<EndedSession<S>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let connecting_at = context.clock.now();
     let result = runtime.block_on(connect(addresses, timeout, &mut session, context))?;
+    // Read before the work that prepares the session.
+    let connect_time = Some(context.clock.now() - connecting_at);
     let (stream, address) = match result {
         Some(RaceResult::Connected(stream, address)) => (stream, address),
         Some(RaceResult::Failed(outcome, address)) => {
-            return Ok(EndedSession { session, outcome, address });
+            return Ok(EndedSession { session, outcome, address, connect_time: None });
         }
         None => {
             let address = addresses.first().copied().context("no address to connect to")?;
-            return Ok(EndedSession { session, outcome: Outcome::LocalClosed, address });
+            let outcome = Outcome::LocalClosed;
+            return Ok(EndedSession { session, outcome, address, connect_time: None });
         }
     };
     let stream = stream.into_std()?;
@@ -82,8 +87,9 @@ pub(super) fn run<S: StreamSession>(
         is_half_closed: false,
         ended: None,
     };
-    let outcome = kernel.run()?;
-    Ok(EndedSession { session, outcome, address })
+    let outcome = kernel.run();
+    end_session(&mut session, outcome.as_ref().ok().copied(), context);
+    Ok(EndedSession { session, outcome: outcome?, address, connect_time })
 }
 
 /// Opens the connection. Local input can end the session while the remote host does not answer.

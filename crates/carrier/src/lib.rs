@@ -16,6 +16,7 @@ mod ethernet_device;
 mod fairness_tests;
 mod happy_eyeballs;
 pub mod host_configuration;
+mod host_table;
 mod kernel;
 mod local_addresses;
 pub mod meters;

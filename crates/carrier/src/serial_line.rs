@@ -41,5 +41,10 @@ pub fn run_on_serial_line<S: StreamSession>(
             anyhow!("the device hung up: check that it is still plugged in").context(lost())
         );
     }
-    Ok(EndedSession { session, outcome: Outcome::LocalClosed, address: NO_ADDRESS })
+    Ok(EndedSession {
+        session,
+        outcome: Outcome::LocalClosed,
+        address: NO_ADDRESS,
+        connect_time: None,
+    })
 }

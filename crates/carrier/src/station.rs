@@ -11,6 +11,7 @@ use super::local_addresses::LocalAddresses;
 use super::open_route::{attach_tun, open};
 use super::outcome::Failures;
 use super::session_poller::SessionPoller;
+use super::stream_session::end_session;
 use super::{CarrierStatus, EndedSession, EngineContext, Outcome, Route, StreamSession, packet_io};
 use anyhow::{Context, Result, bail};
 use net::Cx;
@@ -180,6 +181,7 @@ impl<S: StreamSession> Driver<'_, S> {
                 session: self.tcp_app.stream,
                 outcome: Outcome::LocalClosed,
                 address,
+                connect_time: None,
             });
         }
         loop {
@@ -187,9 +189,14 @@ impl<S: StreamSession> Driver<'_, S> {
             let remote = self.take_preferred(&mut waiting).context("no address left to try")?;
             self = self.with_connection_to(remote);
             let outcome = match self.has_source_for(remote) {
-                true => self.run(remote, &waiting, expires_at)?,
-                false => Outcome::Unreachable,
+                true => self.run(remote, &waiting, expires_at),
+                false => Ok(Outcome::Unreachable),
             };
+            if self.tcp_app.is_open() {
+                let outcome = outcome.as_ref().ok().copied();
+                end_session(&mut self.tcp_app.stream, outcome, self.context);
+            }
+            let outcome = outcome?;
             let is_answered = self.tcp_app.is_open() || outcome == Outcome::LocalClosed;
             if !is_answered {
                 failures.add(outcome, remote);
@@ -200,7 +207,8 @@ impl<S: StreamSession> Driver<'_, S> {
                 _ = self.close();
                 let failure = if is_answered { None } else { failures.highest_ranked() };
                 let (outcome, address) = failure.unwrap_or((outcome, remote));
-                return Ok(EndedSession { session: self.tcp_app.stream, outcome, address });
+                let session = self.tcp_app.stream;
+                return Ok(EndedSession { session, outcome, address, connect_time: None });
             }
             let layers = &mut self.station.layers;
             self.tcp_app.abort_unless_closed(layers, &mut self.context.cx());

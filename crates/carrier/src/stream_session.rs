@@ -1,6 +1,6 @@
 //! A stream application with local input and output, which a carrier connects to a remote host.
 
-use super::{AckPolicy, CarrierStatus, Outcome, TlsParameters};
+use super::{AckPolicy, CarrierStatus, EngineContext, Outcome, TlsParameters};
 use anyhow::Result;
 use net::Cx;
 use net::application::Stream;
@@ -93,6 +93,11 @@ pub trait StreamSession: Stream {
     /// Returns whether the session waits for [`StreamSession::take_status`].
     fn wants_status(&self) -> bool;
 
+    /// Notifies the session that its connection has ended, and nothing can be sent or received any
+    /// more. Without an outcome, an error of this machine or of the device has ended it; the carrier
+    /// returns the error.
+    fn connection_ended(&mut self, _outcome: Option<Outcome>, _cx: &mut Cx<'_>) {}
+
     /// Returns whether the local user or program has ended the session, so that the connection is
     /// dropped.
     fn is_over(&self) -> bool;
@@ -107,4 +112,21 @@ pub struct EndedSession<S> {
     pub outcome: Outcome,
     /// Address of the remote host; without a connection, the address that the outcome refers to.
     pub address: SocketAddr,
+    /// Time from the first connection attempt until the connection was open, without the work of this
+    /// process before and after; `None` if it is unknown.
+    pub connect_time: Option<Duration>,
+}
+
+/// Notifies `session` that its connection has ended. If the carrier returns an error instead of the
+/// session, the display output is written before.
+pub(super) fn end_session<S: StreamSession>(
+    session: &mut S,
+    outcome: Option<Outcome>,
+    context: &mut EngineContext,
+) {
+    session.connection_ended(outcome, &mut context.cx());
+    if outcome.is_none() {
+        // Ignored: the error of the carrier is reported.
+        _ = session.flush(&mut context.cx());
+    }
 }

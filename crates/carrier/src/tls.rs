@@ -9,7 +9,8 @@
 //! The server is authenticated by its certificate (`trust`).
 
 use super::trust::{Trust, fingerprint};
-use super::{AckPolicy, CarrierStatus, StreamSession, TlsFailure, TlsParameters, TrustedBy};
+use super::{AckPolicy, CarrierStatus, Outcome, StreamSession};
+use super::{TlsFailure, TlsParameters, TrustedBy};
 use anyhow::Result;
 use net::Cx;
 use net::application::Stream;
@@ -416,6 +417,11 @@ impl<S: StreamSession> StreamSession for MaybeTls<S> {
 
     fn display(&self) -> Option<BorrowedFd<'_>> {
         self.session.display()
+    }
+
+    fn connection_ended(&mut self, outcome: Option<Outcome>, cx: &mut Cx<'_>) {
+        // A refusal ends the session like a local error.
+        self.session.connection_ended(outcome.filter(|_| self.refusal.is_none()), cx);
     }
 
     fn is_display_full(&self) -> bool {

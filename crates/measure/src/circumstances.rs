@@ -80,6 +80,8 @@ pub struct Circumstances {
     pub resolve: Option<Duration>,
     /// Time at which the connection attempt started; `None` for a serial line.
     pub connecting_at: Option<Instant>,
+    /// Time until the connection was open, if the carrier has measured it.
+    pub connect_time: Option<Duration>,
     /// Duration of the TLS handshake.
     pub tls: Option<Duration>,
     /// Duration of one tick of the meter's clock.

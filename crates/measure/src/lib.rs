@@ -43,6 +43,7 @@ mod progress;
 mod prompt;
 mod record;
 mod recorded;
+mod refused_login;
 mod running;
 mod schedule;
 mod screen_output;

@@ -48,6 +48,7 @@ struct FinishedSession<S> {
     address: Option<SocketAddr>,
     resolve: Option<Duration>,
     connecting_at: Option<Instant>,
+    connect_time: Option<Duration>,
     tls: Option<Duration>,
     /// Reason why the connection did not open; `None` if it opened.
     connect_failure: Option<TryFailure>,
@@ -64,6 +65,7 @@ impl<S> FinishedSession<S> {
             address: None,
             resolve: None,
             connecting_at: None,
+            connect_time: None,
             tls: None,
             connect_failure: None,
             program_end: None,
@@ -103,6 +105,7 @@ impl Logins<'_> {
             started_at,
             resolve: ended.resolve,
             connecting_at: ended.connecting_at,
+            connect_time: ended.connect_time,
             tls: ended.tls,
             tick: calibration.finish(),
             refutation: None,
@@ -147,6 +150,7 @@ impl Logins<'_> {
             started_at: SystemTime::now(),
             resolve: ended.resolve,
             connecting_at: ended.connecting_at,
+            connect_time: ended.connect_time,
             tls: ended.tls,
             tick: calibration.finish(),
             refutation: None,
@@ -165,7 +169,7 @@ impl Logins<'_> {
         let tcp = results.record.tcp.as_ref();
         Ok(Ok(Usable {
             response_ns,
-            login_ns: login_ns(&results.record),
+            login_total_ns: login_total_ns(&results.record),
             echo_p50_ns: results.record.echo.as_ref().map(|echo| echo.p50_ns),
             retransmissions: tcp.and_then(|tcp| tcp.retransmissions),
             grade: Assessment::of(&results.record).grade,
@@ -258,8 +262,7 @@ impl Logins<'_> {
                 return Ok(Err(failure(AttemptOutcome::NoAddress, &reason.to_string())));
             }
         };
-        let connecting_at = context.clock.now();
-        let resolve = Some(connecting_at - lookup_began_at);
+        let resolve = Some(context.clock.now() - lookup_began_at);
         let timeout = self.timeout();
         let session = match uses_tls {
             false => MaybeTls::on_request(session, None, timeout),
@@ -268,10 +271,13 @@ impl Logins<'_> {
                 MaybeTls::from_start(session, Trust::new(&target.host, target.port, ca)?, timeout)
             }
         };
+        // Reading the trusted certificates takes some milliseconds.
+        let connecting_at = context.clock.now();
         let EndedSession {
             session: MaybeTls { session, refusal, handshake, .. },
             outcome,
             address,
+            connect_time,
         } = carrier::run(session, via, &addresses, timeout, context)?;
         let other_addresses = addresses.len().saturating_sub(1);
         let connect_failure = match refusal {
@@ -286,6 +292,7 @@ impl Logins<'_> {
             address: Some(address),
             resolve,
             connecting_at: Some(connecting_at),
+            connect_time,
             tls: handshake,
             connect_failure,
             program_end: None,
@@ -389,7 +396,7 @@ fn results_of_try(
 }
 
 /// Returns the time of a login, from the user name until the shell's prompt, ns.
-pub(super) fn login_ns(record: &Measurement) -> Option<u64> {
+pub(super) fn login_total_ns(record: &Measurement) -> Option<u64> {
     let password_prompt_ns = record.phases.password_prompt_ns.unwrap_or(0);
     Some(record.phases.login_ns?.saturating_add(password_prompt_ns))
 }

@@ -21,6 +21,7 @@ use super::long_output::LongOutputs;
 use super::nanoseconds::nanos;
 use super::progress::ProgressLine;
 use super::prompt::{Prompt, Wait};
+use super::refused_login::refusal;
 use super::screen_output::{
     OutputRequest, OutputSource, ReceivedOutput, SCREENFUL_CELLS, SCREENFUL_COMMAND,
 };
@@ -297,7 +298,8 @@ impl MeasureSession {
             }
             (Prompt::Login | Prompt::Password, Some(_)) => {
                 self.findings.is_refused = true;
-                self.note("the login was refused");
+                let answer = self.console.end_capture();
+                self.findings.notes.push(refusal(&answer, self.plan.login.as_ref()));
                 // Keys typed at this prompt would be taken for a user name.
                 return self.end();
             }
@@ -354,6 +356,7 @@ impl MeasureSession {
     }
 
     fn answer(&mut self, text: &str, is_password: bool, cx: &mut Cx<'_>) {
+        self.console.capture();
         self.console.type_keys(format!("{text}\r").as_bytes(), cx);
         let wait = Wait::for_known(cx.now, self.plan.timeout);
         self.stage = Stage::LoggingIn { wait, has_sent_password: is_password, since: cx.now };

@@ -315,6 +315,7 @@ impl Scenario {
             started_at: SystemTime::UNIX_EPOCH,
             resolve: Some(self.lookup),
             connecting_at: Some(Instant::ZERO),
+            connect_time: None,
             tls: None,
             tick: TickRate::NANOSECOND,
             refutation: None,

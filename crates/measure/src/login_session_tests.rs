@@ -37,6 +37,7 @@ fn circumstances(carrier: Carrier) -> Circumstances {
         started_at: SystemTime::UNIX_EPOCH,
         resolve: None,
         connecting_at: Some(Instant::ZERO),
+        connect_time: None,
         tls: None,
         tick: TickRate::calibrate(),
         refutation: None,
@@ -350,7 +351,8 @@ fn a_wrong_password_is_sent_once_and_the_refusal_is_noted() {
     let login = Login { user: "guest".to_owned(), password: Some("wrong".to_owned()) };
     let plan = SessionParameters { login: Some(login), ..plan(1) };
     let (findings, typed) = run_session(plan, RemoteShell { questions, ..RemoteShell::new() });
-    assert_eq!(findings.notes.first().map(String::as_str), Some("the login was refused"));
+    let refusal = "the login was refused; check --user and --password-file";
+    assert_eq!(findings.notes.first().map(String::as_str), Some(refusal));
     assert_eq!(typed.iter().filter(|key| **key == b'\r').count(), 2);
 }
 

@@ -18,7 +18,9 @@ use transfer::tftp;
 /// statement of this result is added before the existing verdict.
 pub(super) fn conclude(record: &mut Measurement, observed: &Observation) {
     let causes = verdict::causes(observed);
-    record.causes = causes.iter().map(NamedCause::from).collect();
+    // The verdict names a kind once; the record also has the cause of a slow echo.
+    let of_echo = verdict::further_cause_of_echo(observed, &causes);
+    record.causes = causes.iter().chain(&of_echo).map(NamedCause::from).collect();
     let is_problem =
         matches!(verdict::limit(record), LoginLimit::Retransmissions | LoginLimit::NagleStall);
     let conclusion = verdict::conclusion(&causes);

@@ -37,7 +37,7 @@ pub(super) struct Usable {
     /// Time until the target was usable, ns.
     pub(super) response_ns: u64,
     /// Time of the login, from the user name until the shell's prompt, ns.
-    pub(super) login_ns: Option<u64>,
+    pub(super) login_total_ns: Option<u64>,
     /// Median echo, ns.
     pub(super) echo_p50_ns: Option<u64>,
     /// Number of retransmitted TCP segments.
@@ -53,7 +53,7 @@ impl Usable {
     pub(super) const fn without_echo(response_ns: u64) -> Self {
         Self {
             response_ns,
-            login_ns: None,
+            login_total_ns: None,
             echo_p50_ns: None,
             retransmissions: None,
             grade: Grade::Ok,

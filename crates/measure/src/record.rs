@@ -156,7 +156,10 @@ fn phases(findings: &SessionResults, circumstances: &Circumstances) -> Phases {
     });
     Phases {
         resolve_ns: circumstances.resolve.map(nanos),
-        connect_ns: duration_between_ns(circumstances.connecting_at, connected_at),
+        connect_ns: circumstances
+            .connect_time
+            .map(nanos)
+            .or_else(|| duration_between_ns(circumstances.connecting_at, connected_at)),
         tls_ns: circumstances.tls.map(nanos),
         negotiation_ns: duration_between_ns(opened_at, findings.negotiated_at),
         login_prompt_ns: duration_between_ns(before_prompt, prompt.map(|(_, at)| at))
@@ -307,6 +310,7 @@ mod tests {
             started_at: UNIX_EPOCH,
             resolve: None,
             connecting_at: Some(Instant::ZERO),
+            connect_time: None,
             tls: None,
             tick: TickRate::calibrate(),
             refutation: None,

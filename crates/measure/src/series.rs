@@ -2,7 +2,7 @@
 //! determine whether the target is usable.
 
 use super::interrupt::Interrupts;
-use super::login_runs::{Logins, login_ns};
+use super::login_runs::{Logins, login_total_ns};
 use super::measure_options::MeasureOptions;
 use super::nanoseconds::nanos;
 use super::observed;
@@ -67,6 +67,12 @@ impl Schedule {
         let first = if number == 0 { 0 } else { next.max(number) };
         Instant::ZERO + saturating_multiple(self.interval, first)
     }
+
+    /// Returns the number of multiples of the interval between the starts of two consecutive tries.
+    fn missed_between(&self, start: Instant, next: Instant) -> u64 {
+        let intervals = (next - start).as_nanos() / self.interval.as_nanos().max(1);
+        u64::try_from(intervals.saturating_sub(1)).unwrap_or(u64::MAX)
+    }
 }
 
 impl Series<'_> {
@@ -79,6 +85,8 @@ impl Series<'_> {
         let clock = Monotonic::start();
         let started_at = SystemTime::now();
         let mut tries = Vec::new();
+        let mut missed = 0;
+        let mut last_due = None;
         let mut measured = None;
         let mut last_failure = None;
         for number in 0..schedule.count {
@@ -87,6 +95,8 @@ impl Series<'_> {
             if (is_over && number > 0) || !self.wait_until(due, &clock)? {
                 break;
             }
+            missed += last_due.map_or(0, |last| schedule.missed_between(last, due));
+            last_due = Some(due);
             let at_ns = nanos(clock.now() - Instant::ZERO);
             let outcome = match &measured {
                 None => self.measure()?.map(|results| {
@@ -96,7 +106,7 @@ impl Series<'_> {
                 }),
                 Some(first) => self.probe_availability()?.map(|usable| Attempt {
                     response_ns: Some(usable.response_ns),
-                    login_ns: usable.login_ns,
+                    login_total_ns: usable.login_total_ns,
                     echo_p50_ns: usable.echo_p50_ns,
                     retransmissions: usable.retransmissions,
                     grade: grade_of_probe(&usable, &assessment(first)),
@@ -126,11 +136,18 @@ impl Series<'_> {
                 break;
             }
         }
-        if let (Some(results), Some(length)) = (&mut measured, schedule.length) {
-            results.notes.splice(0..0, fewer_tries(&tries, schedule.count, length));
+        if let Some(results) = &mut measured {
+            let fewer =
+                schedule.length.and_then(|length| fewer_tries(&tries, schedule.count, length));
+            let notes = fewer.into_iter().chain(missed_tries(missed, schedule.interval));
+            results.notes.splice(0..0, notes);
         }
         let every_ns = (schedule.count > 1).then_some(nanos(schedule.interval));
-        Ok(self.result(measured, tries, last_failure, every_ns, started_at))
+        let mut result = self.result(measured, tries, last_failure, every_ns, started_at);
+        if let Some(measures) = &mut result.record.measures {
+            measures.tries_missed = missed;
+        }
+        Ok(result)
     }
 
     fn result(
@@ -253,7 +270,7 @@ fn first_attempt(at_ns: u64, results: &TryResults, interrupts: &Interrupts) -> A
     Attempt {
         error,
         response_ns: results.response_ns,
-        login_ns: login_ns(record),
+        login_total_ns: login_total_ns(record),
         echo_p50_ns: record.echo.as_ref().map(|echo| echo.p50_ns),
         retransmissions: record.tcp.as_ref().and_then(|tcp| tcp.retransmissions),
         grade: Some(assessment(results).grade),
@@ -286,6 +303,18 @@ fn fewer_tries(tries: &[Attempt], count: u64, length: Duration) -> Option<String
         format!(
             "{made} {noun} made in the {} of --for, which include the first measurement",
             records::format::duration(nanos(length))
+        )
+    })
+}
+
+/// Returns a note if tries were not made because those before them took longer than the interval.
+fn missed_tries(missed: u64, interval: Duration) -> Option<String> {
+    let (noun, them) = if missed == 1 { ("try was", "it") } else { ("tries were", "them") };
+    (missed > 0).then(|| {
+        format!(
+            "{missed} {noun} not made, because the one before {them} took longer than the {} of \
+             --every",
+            records::format::duration(nanos(interval))
         )
     })
 }
@@ -386,6 +415,20 @@ mod tests {
         assert_eq!(grade(ok, slow, Operation::Answer), None);
         assert_eq!(grade(ok, slow, Operation::Echo), Some(ok));
         assert_eq!(grade(slow, slow, Operation::Answer), Some(slow));
+    }
+
+    #[test]
+    fn tries_that_were_not_made_are_counted_and_have_a_note() {
+        let second = Duration::from_secs(1);
+        let schedule = Schedule { count: 5, interval: second, length: None };
+        let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+        let missed = [(0, 1), (0, 3), (3, 4), (4, 10)];
+        let missed = missed.map(|(last, due)| schedule.missed_between(at(last), at(due)));
+        assert_eq!(missed, [0, 2, 0, 5]);
+        let expected = "7 tries were not made, because the one before them took longer than the 1.00 s of \
+             --every";
+        assert_eq!(missed_tries(7, second).as_deref(), Some(expected));
+        assert_eq!(missed_tries(0, second), None);
     }
 
     #[test]

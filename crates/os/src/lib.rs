@@ -27,6 +27,7 @@ mod control_message;
 pub mod datagram;
 #[cfg(target_os = "linux")]
 pub mod device;
+pub mod device_users;
 #[cfg(target_os = "linux")]
 pub mod driver;
 #[cfg(test)]

@@ -2,7 +2,10 @@
 //!
 //! Each lock is a convention that a part of the terminal programs follows: a lock file
 //! `LCK..NAME` with the process ID (UUCP, minicom, pppd) and flock(2) on the device (picocom, tio,
-//! agetty). TIOCEXCL, which [`Serial`](crate::serial::Serial) also sets, does not stop programs of root.
+//! agetty). A lock file has the name of the device as it was given to the program: picocom and
+//! minicom lock a link such as /dev/serial/by-id/NAME under the name of the link. Therefore a line
+//! that is given by a link is locked under both names, that of the link and that of the device.
+//! TIOCEXCL, which [`Serial`](crate::serial::Serial) also sets, does not stop programs of root.
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -19,9 +22,9 @@ const DIRECTORY: &str = "/run/lock";
 #[derive(Debug)]
 pub(crate) struct LineLocked;
 
-/// Lock of a serial line. Dropping it removes the lock file.
+/// Lock of a serial line. Dropping it removes the lock files.
 #[derive(Debug)]
-pub(crate) struct SerialLock(Option<PathBuf>);
+pub(crate) struct SerialLock(Vec<PathBuf>);
 
 impl SerialLock {
     /// Locks `device`, which is open as `descriptor`. A lock that this process has no permission for
@@ -30,29 +33,47 @@ impl SerialLock {
         if flock(descriptor, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
             return Err(LineLocked);
         }
-        let file = Path::new(DIRECTORY).join(file_name(device));
-        match create(&file) {
-            Ok(()) => Ok(Self(Some(file))),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(LineLocked),
-            Err(_) => Ok(Self(None)),
+        Self::create_files(Path::new(DIRECTORY), device)
+    }
+
+    /// Creates the lock files of `device` in `directory`.
+    fn create_files(directory: &Path, device: &Path) -> Result<Self, LineLocked> {
+        // The files that exist so far are removed if one cannot be created.
+        let mut lock = Self(Vec::new());
+        for name in file_names(device) {
+            let file = directory.join(name);
+            match create(&file) {
+                Ok(()) => lock.0.push(file),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(LineLocked),
+                Err(_) => {}
+            }
         }
+        Ok(lock)
     }
 }
 
 impl Drop for SerialLock {
     fn drop(&mut self) {
-        if let Some(file) = &self.0 {
+        for file in &self.0 {
             // Without the file, there is nothing to remove.
             _ = fs::remove_file(file);
         }
     }
 }
 
-/// Returns the name of the lock file, as in minicom: `LCK..ttyUSB0`, or `LCK..pts_3` for a device in a
-/// subdirectory. Symbolic links are followed, so that all names of a device have one lock.
+/// Returns the names of the lock files: that of the device, and that of the link by which the device
+/// is given, if it is one.
+fn file_names(device: &Path) -> Vec<String> {
+    let real = fs::canonicalize(device).unwrap_or_else(|_| device.to_owned());
+    let mut names = vec![file_name(&real), file_name(device)];
+    names.dedup();
+    names
+}
+
+/// Returns the name of the lock file of a path, as in minicom and picocom: `LCK..ttyUSB0`, or
+/// `LCK..pts_3` for a device in a subdirectory.
 fn file_name(device: &Path) -> String {
-    let device = fs::canonicalize(device).unwrap_or_else(|_| device.to_owned());
-    let name = device.strip_prefix("/dev").unwrap_or(&device).to_string_lossy().into_owned();
+    let name = device.strip_prefix("/dev").unwrap_or(device).to_string_lossy().into_owned();
     format!("LCK..{}", name.trim_start_matches('/').replace('/', "_"))
 }
 
@@ -137,13 +158,25 @@ mod tests {
     }
 
     #[test]
-    fn a_device_has_one_lock_file_under_all_its_names() {
-        assert_eq!(file_name(Path::new("/dev/ttyNONE0")), "LCK..ttyNONE0");
-        assert_eq!(file_name(Path::new("/dev/pts/NONE")), "LCK..pts_NONE");
+    fn a_device_that_is_given_by_a_link_is_locked_under_both_names() {
+        assert_eq!(file_names(Path::new("/dev/ttyNONE0")), ["LCK..ttyNONE0"]);
+        assert_eq!(file_names(Path::new("/dev/pts/NONE")), ["LCK..pts_NONE"]);
         let directory = directory("names");
         let link = directory.join("modem");
         std::os::unix::fs::symlink("/dev/null", &link).unwrap();
-        assert_eq!(file_name(&link), "LCK..null");
+        let of_link = file_name(&link);
+        assert!(of_link.starts_with("LCK..") && of_link.ends_with("_modem"), "{of_link}");
+        assert_eq!(file_names(&link), ["LCK..null".to_owned(), of_link.clone()]);
+        let lock = SerialLock::create_files(&directory, &link).unwrap();
+        for name in ["LCK..null", &of_link] {
+            assert!(directory.join(name).exists(), "{name}");
+        }
+        assert!(SerialLock::create_files(&directory, Path::new("/dev/null")).is_err());
+        drop(lock);
+        // Another program has locked only the link.
+        fs::write(directory.join(&of_link), format!("{:>10}\n", std::process::id())).unwrap();
+        assert!(SerialLock::create_files(&directory, &link).is_err());
+        assert!(!directory.join("LCK..null").exists(), "no lock remains");
         fs::remove_dir_all(directory).unwrap();
     }
 }

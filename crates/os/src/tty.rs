@@ -11,8 +11,10 @@
 //! A handler may interrupt any code, so it only loads atomics and makes system calls. The terminal
 //! belongs to its foreground process group: a process in the background does not change it.
 
+mod caught_signals;
 mod display;
 
+pub use caught_signals::{CaughtSignal, CaughtSignals};
 pub use display::set_display_reset;
 
 use rustix::fs::OFlags;
@@ -322,7 +324,7 @@ fn set_handler(signal: i32, handler: libc::sighandler_t) -> io::Result<()> {
     if signal == libc::SIGTSTP {
         action.sa_flags |= libc::SA_NODEFER;
     }
-    // SAFETY: the action is a handler of this file, which only loads atomics and makes system
+    // SAFETY: the action is a handler of this module, which only loads atomics and makes system
     // calls, or one of the kernel's own.
     let status = unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

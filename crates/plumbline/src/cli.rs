@@ -268,11 +268,26 @@ fn report_parse_error(error: &clap::Error) -> ExitCode {
     let words: Vec<_> = paragraph.split_whitespace().collect();
     let sentence = words.join(" ");
     let sentence = sentence.strip_prefix("error: ").unwrap_or(&sentence);
-    let hint =
-        suggestion(error).map(|word| format!("; perhaps '{word}' was meant")).unwrap_or_default();
+    let hint = option_hint(error)
+        .or_else(|| suggestion(error).map(|word| format!("; perhaps '{word}' was meant")))
+        .unwrap_or_default();
     let sentence = format!("{sentence}{hint}; see --help");
     exit::print_diagnostic(Severity::Error, &sentence);
     ExitCode::from(exit::WRONG_ARGUMENTS)
+}
+
+/// Options of other terminal programs for the rate of a serial line.
+const RATE_OPTIONS: [&str; 7] = ["--baud", "--baudrate", "--speed", "--rate", "--bps", "-b", "-s"];
+
+/// Returns the correct form of an option of other programs, if the error is about such an option.
+fn option_hint(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
+    let option = word.split(['=', ' ']).next().unwrap_or_default();
+    let is_rate = error.kind() == ErrorKind::UnknownArgument && RATE_OPTIONS.contains(&option);
+    is_rate.then(|| {
+        "; the rate of a serial line is part of its name: 'serial:/dev/ttyUSB0?baud=9600'"
+            .to_owned()
+    })
 }
 
 /// Returns the valid word that clap suggests in place of an invalid word, if any.
@@ -396,6 +411,21 @@ mod tests {
                 assert!(!name.contains(char::is_uppercase), "{name}");
             }
         }
+    }
+
+    #[test]
+    fn an_option_for_the_rate_of_a_serial_line_gets_a_hint() {
+        let hint_for = |words: &[&str]| {
+            option_hint(&Arguments::try_parse_from(words).err().unwrap()).unwrap_or_default()
+        };
+        for option in ["--baud", "-b", "--speed", "--baud=9600", "-b9600", "--rate"] {
+            for command in ["login", "measure"] {
+                let hint = hint_for(&["plumb", command, option, "9600", "serial:/dev/ttyS0"]);
+                assert!(hint.ends_with("'serial:/dev/ttyUSB0?baud=9600'"), "{option}: {hint}");
+            }
+        }
+        assert_eq!(hint_for(&["plumb", "login", "--bad", "host"]), "");
+        assert_eq!(hint_for(&["plumb", "login", "--terminal", "x", "host"]), "");
     }
 
     #[test]

@@ -84,7 +84,7 @@ pub(crate) fn print_warning(sentence: &str) {
 /// Prints a sentence on stderr, wrapped at the width of a terminal; elsewhere it is one line.
 pub(crate) fn print_diagnostic(severity: Severity, sentence: &str) {
     use std::io::Write;
-    let text = records::escape::message(sentence);
+    let text = records::escape::message(&records::escape::without_error_numbers(sentence));
     let columns = os::tty::WindowSize::of(std::io::stderr()).map(|size| size.columns.into());
     let text = diagnostic(severity, &text, columns, output_style::colors_stderr());
     // Ignored: stderr may be closed.

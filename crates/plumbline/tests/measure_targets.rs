@@ -408,7 +408,11 @@ fn each_try_logs_in_with_the_credentials() {
         assert!(record.phases.password_prompt_ns.is_some(), "{:?}", record.phases);
         for one in &record.tries {
             assert_eq!(one.outcome, AttemptOutcome::Ok, "{:?}", record.tries);
-            assert!(one.login_ns.is_some() && one.echo_p50_ns.is_some(), "{:?}", record.tries);
+            assert!(
+                one.login_total_ns.is_some() && one.echo_p50_ns.is_some(),
+                "{:?}",
+                record.tries
+            );
         }
         // The next tries are refused, and each of them is a failure.
         let first = fs::read_to_string(&program).unwrap();
@@ -420,7 +424,8 @@ fn each_try_logs_in_with_the_credentials() {
         let outcomes: Vec<_> = record.tries.iter().map(|one| one.outcome).collect();
         let expected = [AttemptOutcome::Ok, AttemptOutcome::NotUsable, AttemptOutcome::NotUsable];
         assert_eq!(outcomes, expected);
-        assert_eq!(record.tries[2].error.as_deref(), Some("the login was refused"));
+        let error = record.tries[2].error.as_deref().unwrap();
+        assert!(error.starts_with("the login was refused"), "{error}");
     });
 }
 

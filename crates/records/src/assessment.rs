@@ -8,7 +8,7 @@
 //! causes.
 
 use crate::layer::{Layer, LayerTime};
-use crate::measurement::{Measurement, NamedCause};
+use crate::measurement::{Measurement, NamedCause, Phases};
 use crate::sizes::{Direction, median_sample};
 use crate::verdict::{self, CauseKind, LoginLimit, Operation};
 
@@ -157,8 +157,32 @@ fn delay(measured: &Measurement) -> Option<Delay> {
         rest_ns -= cost_ns;
         parts.add(Location::of_cause(cause), cost_ns);
     }
-    parts.add(Location::Other, rest_ns);
+    match (operation, round_trip_ns(measured)) {
+        (Operation::Login, Some(trip_ns)) => {
+            // What no cause explains is one round trip per step, and less than users notice.
+            let network_ns = trips_ns(&measured.phases, trip_ns).min(rest_ns);
+            parts.add(Location::Network, network_ns);
+            parts.add(Location::RemoteHost, rest_ns - network_ns);
+        }
+        _ => parts.add(Location::Other, rest_ns),
+    }
     Some(Delay { operation, total_ns, parts: parts.in_order() })
+}
+
+/// Returns the time of the network in the steps of a login, ns: the name resolution, and at most one
+/// round trip per further step, but two for the handshake of TLS.
+fn trips_ns(phases: &Phases, trip_ns: u64) -> u64 {
+    let trips = [
+        (phases.resolve_ns, u64::MAX),
+        (phases.connect_ns, trip_ns),
+        (phases.tls_ns, trip_ns.saturating_mul(2)),
+        (phases.negotiation_ns, trip_ns),
+        (phases.login_prompt_ns, trip_ns),
+        (phases.password_prompt_ns, trip_ns),
+        (phases.login_ns, trip_ns),
+    ];
+    let known = trips.into_iter().filter_map(|(ns, most_ns)| Some(ns?.min(most_ns)));
+    known.fold(0, u64::saturating_add)
 }
 
 /// Returns whether two times differ by at most a twentieth.
@@ -359,6 +383,27 @@ mod tests {
         let parts =
             parts(&[(Location::Network, 4), (Location::RemoteHost, 40), (Location::Other, 6)]);
         assert_eq!(delay, Delay { operation: Operation::Screenful, total_ns: 50, parts });
+    }
+
+    #[test]
+    fn the_rest_of_a_login_is_that_of_the_network_and_the_remote_host() {
+        let mut measured = login();
+        measured.phases = Phases {
+            connect_ns: Some(40),
+            negotiation_ns: Some(50),
+            login_prompt_ns: Some(20),
+            login_ns: Some(900),
+            ..Phases::default()
+        };
+        measured.tcp = None;
+        measured.causes = vec![cause("slow login", Operation::Login.name(), [850, 1_010])];
+        let delay = Assessment::of(&measured).delay.unwrap();
+        // Round trips of the connection, the negotiation and the login, and the whole prompt.
+        let expected = parts(&[(Location::Network, 140), (Location::RemoteHost, 870)]);
+        assert_eq!(delay, Delay { operation: Operation::Login, total_ns: 1_010, parts: expected });
+        measured.phases.connect_ns = None;
+        let parts = Assessment::of(&measured).delay.unwrap().parts;
+        assert_eq!(parts.last().unwrap(), &LocationTime { location: Location::Other, ns: 160 });
     }
 
     #[test]

@@ -44,6 +44,32 @@ pub fn message(text: &str) -> String {
     out
 }
 
+/// Returns the reason of an I/O error in words, without the number of the error.
+#[must_use]
+pub fn reason(error: &std::io::Error) -> String {
+    without_error_numbers(&error.to_string())
+}
+
+/// Removes the numbers that the standard library appends to errors of the operating system, as in
+/// `Permission denied (os error 13)`.
+#[must_use]
+pub fn without_error_numbers(text: &str) -> String {
+    let mut pieces = text.split(" (os error ");
+    let mut out = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        match piece.split_once(')') {
+            Some((number, rest)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
+                out.push_str(rest);
+            }
+            _ => {
+                out.push_str(" (os error ");
+                out.push_str(piece);
+            }
+        }
+    }
+    out
+}
+
 /// Returns single-line JSON that is safe to print on a terminal. JSON permits DEL, the C1 controls
 /// and invisible characters within strings; this function escapes them.
 #[must_use]

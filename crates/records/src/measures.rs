@@ -24,6 +24,9 @@ pub struct Measures {
     pub tries: u64,
     /// Number of failed tries.
     pub tries_failed: u64,
+    /// Number of tries that were not made, because the try before them took longer than the interval.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tries_missed: u64,
     /// Failures to connect: failed tries that are the first or follow a successful one.
     pub failures: u64,
     /// Mean time between failures, ns; unknown without a failure.
@@ -32,6 +35,10 @@ pub struct Measures {
     pub availability: Option<f64>,
     /// Error counts of the transferred data.
     pub accuracy: Option<Accuracy>,
+}
+
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// One attempt to connect to and use the target.
@@ -43,9 +50,10 @@ pub struct Attempt {
     pub outcome: AttemptOutcome,
     /// Time until the service was usable, ns.
     pub response_ns: Option<u64>,
-    /// Time of the login, from the user name until the shell's prompt, ns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub login_ns: Option<u64>,
+    /// Time of the whole login, from the user name until the shell's prompt, ns: the time until the
+    /// prompt for a password and `login_ns` of the phases. Earlier records have the name `login_ns`.
+    #[serde(default, alias = "login_ns", skip_serializing_if = "Option::is_none")]
+    pub login_total_ns: Option<u64>,
     /// Median echo, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub echo_p50_ns: Option<u64>,
@@ -71,7 +79,7 @@ impl Attempt {
             at_ns,
             outcome,
             response_ns: None,
-            login_ns: None,
+            login_total_ns: None,
             echo_p50_ns: None,
             retransmissions: None,
             error: None,

@@ -235,6 +235,7 @@ fn log_in(via: Route, tun: Option<Tun>, server: &str, interrupts: &Interrupts) -
         started_at,
         resolve: None,
         connecting_at: Some(connecting_at),
+        connect_time: None,
         tls: None,
         tick: calibration.finish(),
         refutation: None,

@@ -67,6 +67,7 @@ pub(crate) const PAGE: ManualPage = ManualPage {
         (2, "Invalid arguments"),
         (4, "Local error, such as permission denied"),
         (5, "A script timed out waiting for a match; a script can set another code"),
+        (130, "Interrupted in a file transfer (SIGINT); 143 after SIGTERM, 129 after SIGHUP"),
     ],
     environment: &[LOGIN_VARIABLES, TERMINAL_VARIABLES, CONFIGURATION_VARIABLE],
     files: &[
@@ -93,7 +94,7 @@ pub(crate) struct Arguments {
     /// serial:/dev/ttyUSB0?baud=9600&bits=8&parity=none&stop=1&flow=none. A serial line of a
     /// console server is rfc2217://host:port?baud=9600. In a shell, quote a destination that
     /// contains ? or &.
-    #[arg(value_name = "host", required_unless_present = "list")]
+    #[arg(value_name = "host", required_unless_present_any = ["list", "remove"])]
     destination: Option<Destination>,
     /// Port, if not part of the host [default: 23]
     #[arg(value_name = "port", value_parser = carrier::parse_port)]
@@ -108,10 +109,17 @@ pub(crate) struct Arguments {
 
     /// Save the host with these options under this name in config.toml, and do not connect
     ///
-    /// plumb login NAME then uses them; options of the command line override saved ones.
+    /// plumb login NAME then uses them; options of the command line override saved ones. With
+    /// --replace, a saved host of this name is replaced.
     #[arg(long, value_name = "name", conflicts_with = "list",
           help_heading = heading::CONNECTION)]
     pub(crate) save: Option<String>,
+    /// With --save, replace the saved host of this name
+    #[arg(long, requires = "save", help_heading = heading::CONNECTION)]
+    pub(super) replace: bool,
+    /// Remove the saved host of this name from config.toml, and do not connect
+    #[arg(long, value_name = "name", exclusive = true, help_heading = heading::CONNECTION)]
+    pub(super) remove: Option<String>,
     /// List the saved hosts: name, host and options
     #[arg(long, exclusive = true, help_heading = heading::CONNECTION)]
     pub(crate) list: bool,

@@ -14,6 +14,7 @@ use carrier::meters::{self, MeterRegistry};
 use carrier::{self, EndedSession, EngineContext, HostTarget, MaybeTls, Outcome, Route, Trust};
 use carrier::{Destination, LoginScheme, NoAddress, host_configuration};
 use net::time::Duration;
+use os::device_users::other_device_users;
 use records::format::count;
 use records::recording::{Header, SessionRecorder};
 use records::session_log::SessionLog;
@@ -24,16 +25,18 @@ use std::io::{self, ErrorKind, Read};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
+use transfer::termination;
 
 /// Maximum number of bytes read from a script. Our choice.
 const SCRIPT_MAX_BYTES: u64 = 1 << 20;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> exit::Result {
-    match &arguments.save {
-        Some(name) => return arguments.typed.save(name),
-        None if arguments.list => return saved_login::list(),
-        None => {}
+    match (&arguments.save, &arguments.remove) {
+        (Some(name), _) => return arguments.typed.save(name, arguments.replace),
+        (None, Some(name)) => return saved_login::remove(name),
+        (None, None) if arguments.list => return saved_login::list(),
+        (None, None) => {}
     }
     let destination = match arguments.destination() {
         Ok(Destination::Serial { .. }) if arguments.via != Route::Kernel => {
@@ -147,6 +150,24 @@ fn password_warning(arguments: &Arguments, settings: &LoginSettings) -> Option<S
     })
 }
 
+/// Returns a warning if other programs have the serial line open without a lock.
+fn shared_line_warning(device: &Path) -> Option<String> {
+    let users = other_device_users(device);
+    let first = users.first()?;
+    let others = match users.len() - 1 {
+        0 => String::new(),
+        1 => " and another program".to_owned(),
+        count => format!(" and {count} other programs"),
+    };
+    let verb = if users.len() == 1 { "has" } else { "have" };
+    Some(format!(
+        "{} (process {}){others} also {verb} {} open: each program receives a part of the data",
+        records::escape::terminal(&first.name),
+        first.pid,
+        device.display()
+    ))
+}
+
 fn is_verbose(arguments: &Arguments, settings: &LoginSettings) -> bool {
     settings.is_interactive || arguments.verbose
 }
@@ -221,6 +242,7 @@ impl Connector<'_> {
         let (target, scheme) = match self.destination {
             Destination::Host { target, scheme, .. } => (target, *scheme),
             Destination::Serial { device, settings } => {
+                login.set_warning(shared_line_warning(device));
                 if self.is_verbose {
                     let line = self.describe();
                     login.set_greeting(Box::new(move |_| line));
@@ -279,6 +301,7 @@ impl Connector<'_> {
             session: MaybeTls { session: mut login, refusal, is_truncated, .. },
             outcome,
             address,
+            ..
         } = call;
         login.leave_display(&mut context.cx());
         if login.display.screen.is_in_line() && self.is_verbose {
@@ -336,6 +359,9 @@ impl Connector<'_> {
         }
         if let Some(failure) = login.logs.take_failure() {
             exit::print_diagnostic(Severity::Error, &failure);
+        }
+        if termination::exit_code().is_some() {
+            return Err(Failure::Interrupted);
         }
         match login.input.take_script_end() {
             Some((code, why)) if code != 0 || why.is_some() => {

@@ -8,8 +8,10 @@ use super::session::{Login, Stage};
 use super::session_settings::PromptStyle;
 use super::transfer_state::OUTPUT_MAX_BYTES;
 use net::Cx;
+use os::tty::CaughtSignals;
 use protocols::zmodem::Request;
-use transfer::modem::{ModemCommand, ModemProtocol, ModemTransfer};
+use transfer::modem::{Interruption, ModemCommand, ModemProtocol, ModemTransfer};
+use transfer::termination;
 
 /// ^C cancels a transfer.
 const CANCEL: u8 = 0x03;
@@ -30,7 +32,10 @@ impl Login {
         let mut rest = data;
         while !rest.is_empty() {
             if let Some(transfer) = &mut self.transfers.transfer {
+                let received = rest;
                 transfer.receive(&mut rest, cx);
+                let len = received.len() - rest.len();
+                self.input.show_transfer_to_script(received.get(..len).unwrap_or_default());
                 self.run_transfer(cx);
                 continue;
             }
@@ -130,12 +135,9 @@ impl Login {
 
     /// Starts a transfer that only ends the receiver on the remote host.
     fn begin_refusal(&mut self, transfer: ModemTransfer, cx: &mut Cx<'_>) {
-        self.transfers.is_awaited = false;
         self.transfers.last_byte = None;
-        self.transfers.unclaimed = None;
         self.input.notify_script_of_transfer();
-        self.transfers.forget_request();
-        self.transfers.transfer = Some(transfer);
+        self.transfers.begin(transfer);
         self.run_transfer(cx);
     }
 
@@ -185,15 +187,12 @@ impl Login {
     }
 
     fn begin_transfer(&mut self, transfer: ModemTransfer, sentence: &str, cx: &mut Cx<'_>) {
-        self.transfers.is_awaited = false;
-        self.transfers.unclaimed = None;
         self.input.notify_script_of_transfer();
         self.display.prediction.interrupt();
         self.return_to_session();
         self.show_transfer_notice(sentence);
         self.transfers.has_enabled_binary = self.protocol.begin_binary(cx);
-        self.transfers.forget_request();
-        self.transfers.transfer = Some(transfer);
+        self.transfers.begin(transfer);
         self.run_transfer(cx);
     }
 
@@ -204,13 +203,35 @@ impl Login {
         }
     }
 
+    /// Ends the session after a termination signal. The transfer that runs is cancelled before.
+    pub(super) fn process_signal(&mut self, cx: &mut Cx<'_>) {
+        let signal = self.transfers.signals.as_ref().and_then(CaughtSignals::take);
+        if let Some(signal) = signal {
+            termination::record(signal.number);
+            self.cancel_transfer_because(Interruption::Signal(signal.name), cx);
+            self.close_session(cx);
+        }
+    }
+
     /// Cancels the transfer that runs, if there is one.
     pub(super) fn cancel_transfer(&mut self, cx: &mut Cx<'_>) {
+        self.cancel_transfer_because(Interruption::User, cx);
+    }
+
+    fn cancel_transfer_because(&mut self, why: Interruption, cx: &mut Cx<'_>) {
         if let Some(transfer) = &mut self.transfers.transfer {
             if transfer.may_drop_output() {
                 self.protocol.drop_unsent();
             }
-            transfer.cancel(cx);
+            transfer.cancel_because(why, cx);
+            self.run_transfer(cx);
+        }
+    }
+
+    /// Ends the transfer that runs, if there is one, without its remote program.
+    pub(super) fn abort_transfer(&mut self, why: Interruption, cx: &mut Cx<'_>) {
+        if let Some(transfer) = &mut self.transfers.transfer {
+            transfer.abort(why, cx);
             self.run_transfer(cx);
         }
     }
@@ -231,8 +252,8 @@ impl Login {
             _ = self.protocol.send(&output, cx);
         }
         let progress = transfer.progress(cx.now);
-        let notices = transfer.take_notices();
-        self.transfers.recorder.keep(transfer.take_records(), crate::exit::print_warning);
+        let mut notices = transfer.take_notices();
+        notices.extend(self.transfers.recorder.keep(transfer.take_records()));
         let is_over = transfer.is_over();
         let rest = if is_over { transfer.take_rest() } else { Vec::new() };
         let failure = transfer.take_failure();
@@ -252,7 +273,7 @@ impl Login {
                 self.show_transfer_notice(WITHOUT_BINARY);
             }
             self.protocol.end_file_content();
-            self.transfers.transfer = None;
+            self.transfers.end();
             let is_claimed = self.input.end_script_transfer(failure.clone());
             self.transfers.unclaimed = (!is_claimed).then_some(failure);
             self.transfers.cancel_filter.begin(cx.now);

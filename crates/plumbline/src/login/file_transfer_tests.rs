@@ -4,7 +4,7 @@ use super::super::script::{Runner, Script};
 use super::super::session_settings::{LoginProtocol, LoginSettings};
 use super::super::terminal_input::LocalTerminal;
 use super::*;
-use carrier::EngineContext;
+use carrier::{EngineContext, Outcome, StreamSession};
 use net::application::Stream;
 
 const SENDER_REQUEST: &[u8] = b"**\x18B00000000000000\r\x8a\x11";
@@ -188,7 +188,7 @@ fn a_script_without_its_file_ends_after_the_receiver_of_the_remote_host() {
     assert!(fixture.login.stage == Stage::LocalClosed);
     let (code, why) = fixture.login.input.take_script_end().unwrap();
     assert_eq!(code, 5);
-    assert!(why.unwrap().starts_with("script: Cannot read /nonexistent: "));
+    assert!(why.unwrap().starts_with("script line 1: Cannot read /nonexistent: "));
 }
 
 #[test]
@@ -207,4 +207,50 @@ fn the_end_of_a_session_waits_for_the_remote_programs_that_it_cancels() {
     let mut fixture = Fixture::new(LoginProtocol::Serial, true);
     fixture.login.close_session(&mut fixture.context.cx());
     assert!(fixture.login.stage == Stage::LocalClosed);
+}
+
+#[test]
+fn the_prompt_of_the_shell_ends_the_upload_of_a_script() {
+    let mut fixture = Fixture::new(LoginProtocol::Serial, true);
+    let path = std::env::temp_dir().join(format!("plumb-script-upload-{}", std::process::id()));
+    std::fs::write(&path, b"content").unwrap();
+    let text = format!("send \"rx a\\r\"\nsend file \"{}\" by xmodem", path.display());
+    let script = Script::compile(&text, [].into()).unwrap();
+    fixture.login.input.set_script(Some(Runner::new(script, "script".to_owned())));
+    fixture.login.input.show_to_script(b"$ ");
+    fixture.receives(b"");
+    assert!(fixture.login.transfers.is_active());
+    fixture.receives(b"rx a\r\nsh: rx: not found\r\n$ ");
+    assert!(fixture.login.transfers.is_active() && fixture.login.stage == Stage::Open);
+    let mut cx = fixture.context.cx();
+    cx.now = fixture.login.deadline().unwrap();
+    fixture.login.run(&mut cx);
+    assert!(fixture.login.stage == Stage::LocalClosed);
+    let why = fixture.login.input.take_script_end().unwrap().1.unwrap();
+    assert_eq!(why, "script line 2: Upload failed: the remote program has ended.");
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn the_cause_of_the_end_of_a_transfer_is_that_of_the_connection() {
+    let ends = [
+        (Some(Outcome::Reset), "Download failed: the remote host reset the connection."),
+        (Some(Outcome::TimedOut), "Download failed: the remote host no longer answers."),
+        (Some(Outcome::Unreachable), "Download failed: there is no route to the remote host."),
+        (Some(Outcome::Closed), "Download failed: the remote host closed the connection."),
+        (Some(Outcome::LocalClosed), "Download failed: the session has ended."),
+        (None, "Download failed: the serial line was lost."),
+    ];
+    for (outcome, sentence) in ends {
+        let mut fixture = Fixture::new(LoginProtocol::Serial, true);
+        fixture.receives(SENDER_REQUEST);
+        fixture.login.connection_ended(outcome, &mut fixture.context.cx());
+        assert!(!fixture.login.transfers.is_active());
+        assert_eq!(fixture.login.transfers.unclaimed, Some(Some(sentence.to_owned())));
+    }
+    let mut fixture = Fixture::new(LoginProtocol::Serial, true);
+    fixture.receives(SENDER_REQUEST);
+    fixture.login.peer_closed(&mut fixture.context.cx());
+    let closed = "Download failed: the remote host closed the connection.";
+    assert_eq!(fixture.login.transfers.unclaimed, Some(Some(closed.to_owned())));
 }

@@ -163,6 +163,13 @@ impl LocalInput {
         }
     }
 
+    /// Passes data that a file transfer receives to the script, which recognizes its prompt.
+    pub(super) fn show_transfer_to_script(&mut self, data: &[u8]) {
+        if let Some(script) = &mut self.script {
+            script.observe_transfer(data);
+        }
+    }
+
     /// Notifies the script that the remote host has closed the connection.
     pub(super) fn notify_script_of_end(&mut self) {
         if let Some(script) = &mut self.script {

@@ -35,6 +35,6 @@ pub(crate) use saved_login::TypedLogin;
 fn say(sentence: &str) {
     use std::io::Write;
     // Ignored: stderr may be closed.
-    let sentence = records::escape::message(sentence);
+    let sentence = records::escape::message(&records::escape::without_error_numbers(sentence));
     _ = std::io::stderr().write_all(format!("{sentence}\n").as_bytes());
 }

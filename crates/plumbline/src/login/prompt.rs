@@ -8,6 +8,7 @@ use super::line_editor::{EditingKeys, KeyEffect, LineEditor};
 use super::paging::WrappedText;
 use super::prompt_command::{
     Command, LETTERS_HELP, SendArgument, Setting, ToggleArgument, file_name_to_complete, help_on,
+    help_page,
 };
 use super::session::{Login, Stage};
 use super::session_settings::{Echo, LineEnd, Mode, Predict, PromptStyle};
@@ -269,19 +270,11 @@ impl Login {
     }
 
     fn show_help(&mut self, word: &str) {
-        let mut page = WrappedText::new(self.display.window().0);
-        let help = match self.settings.keys {
-            PromptStyle::Prompt => help_on(word),
-            PromptStyle::Letters => LETTERS_HELP.to_vec(),
-        };
-        let width = help.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-        for (name, text) in &help {
-            page.push_entry(name, width, text);
-        }
-        if self.settings.keys == PromptStyle::Prompt {
-            page.push_sentence("Words can be abbreviated to a unique prefix.");
-        }
-        self.show(page);
+        let columns = self.display.window().0;
+        self.show(match self.settings.keys {
+            PromptStyle::Prompt => help_page(&help_on(word), true, columns),
+            PromptStyle::Letters => help_page(LETTERS_HELP, false, columns),
+        });
     }
 
     /// Displays the carrier's status together with the status of this session.

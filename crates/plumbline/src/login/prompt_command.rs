@@ -1,5 +1,6 @@
 //! Commands of the prompt. Each word may be abbreviated to a unique prefix.
 
+use super::paging::WrappedText;
 use super::session_settings::{Echo, Escape, LineEnd, Mode, Predict};
 use protocols::telnet::{Command as TelnetCommand, EndOfLine};
 use std::fmt;
@@ -172,35 +173,28 @@ const TOGGLE_ARGUMENTS: &Keywords<ToggleArgument> = &[
 const MODES: &Keywords<Mode> =
     &[("auto", Mode::Automatic), ("char", Mode::Character), ("line", Mode::Line)];
 
-/// Help text for each command of the prompt.
+/// Help text for each command of the prompt. With the prompt, it fits a terminal of 24 rows.
 pub(super) const HELP: &[(&str, &str)] = &[
     ("(empty line)", "return to the session"),
     ("close, quit, exit", "end the session"),
     ("reconnect", "reconnect; all options are renegotiated"),
-    ("status", "show the connection, its options, its statistics and the CPU time by layer"),
-    ("status line", "show or hide the status line: echo time, its limiting factor, traffic"),
+    ("status", "connection, options, statistics and CPU time by layer"),
+    ("status line", "show or hide the status line: echo time, limit, traffic"),
     (
         "send FILE...",
-        "send files by ZMODEM, or by --protocol ymodem, xmodem or xmodem-1k; Tab completes names; write \
-         ./ayt for a file with the name of a Telnet command",
+        "send files by ZMODEM, or by --protocol ymodem, xmodem or xmodem-1k; Tab completes names; \
+         ./ayt is a file",
     ),
-    ("receive [FILE]", "receive files by ZMODEM, or by --protocol ymodem or xmodem"),
+    ("receive [FILE]", "receive files by ZMODEM, or by --protocol ymodem, xmodem"),
     (
         "send X",
         "ayt (are you there), brk (break), ip (interrupt process), ao (abort output), synch, ec, \
          el, nop, ga, eof, susp, abort, or escape (the escape character itself)",
     ),
-    ("mode X", "char or line: when typed text is sent; auto follows the remote host"),
-    ("set echo X", "local or remote: which side echoes typed text; auto follows the remote host"),
-    (
-        "set predict X",
-        "auto, always or never: show keys before their echo; auto shows them if the echo is slow",
-    ),
-    (
-        "set eol X",
-        "crlf, crnul or lf: bytes to send for Enter; auto selects crnul in character mode \
-                   and crlf in line mode",
-    ),
+    ("mode X", "char or line: when text is sent; auto: as the host requests"),
+    ("set echo X", "local or remote: side that echoes; auto: as the host does"),
+    ("set predict X", "auto (if the echo is slow), always or never: predict echoes"),
+    ("set eol X", "crlf, crnul or lf for Enter; auto: crnul, in line mode crlf"),
     ("set escape X", "^] or another key, or none"),
     ("toggle X", "localecho, line, binary, crlf, inspect (show the negotiation) or statusline"),
     ("z", "suspend plumb; fg resumes it"),
@@ -284,6 +278,19 @@ fn with_file(error: CommandError) -> CommandError {
         }
         error => error,
     }
+}
+
+/// Returns the page with this help.
+pub(super) fn help_page(help: &[(&str, &str)], has_prompt: bool, columns: u16) -> WrappedText {
+    let mut page = WrappedText::new(columns);
+    let width = help.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    for (name, text) in help {
+        page.push_entry(name, width, text);
+    }
+    if has_prompt {
+        page.push_sentence("Words can be abbreviated to a unique prefix.");
+    }
+    page
 }
 
 /// Returns the entries of [`HELP`] for the command `word`, or all entries.
@@ -408,6 +415,14 @@ mod tests {
         assert_eq!(names("send"), ["send FILE...", "send X"]);
         assert_eq!(names("quit"), ["close, quit, exit"]);
         assert_eq!(names("lights").len(), HELP.len());
+    }
+
+    #[test]
+    fn the_help_and_the_prompt_fit_24_rows() {
+        let page = help_page(&help_on(""), true, 80).finish();
+        let lines: Vec<_> = page.lines().collect();
+        assert!(lines.len() < 24, "{page}");
+        assert!(lines.iter().all(|line| line.len() < 80), "{page}");
     }
 
     #[test]

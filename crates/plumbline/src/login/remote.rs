@@ -5,6 +5,7 @@ use super::session::Login;
 use carrier::{TlsParameters, TrustedBy};
 use net::Cx;
 use protocols::telnet::{ComPortCommand, ComPortEvent, Event, LinemodeEvent, OptionCode, Side};
+use records::escape::without_error_numbers;
 
 /// Maximum number of bytes decompressed in one step.
 const INFLATE_MAX_BYTES: usize = 16 * 1024;
@@ -219,6 +220,7 @@ impl Login {
 
     /// Displays a notice: on a line of its own, or on stderr if the terminal is not in raw mode.
     pub(super) fn notify(&mut self, sentence: &str) {
+        let sentence = &without_error_numbers(sentence);
         if !self.input.keyboard.is_raw() {
             return super::say(sentence);
         }

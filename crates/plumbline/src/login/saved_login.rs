@@ -1,7 +1,7 @@
-//! Saves a host with its options, and lists the saved hosts.
+//! Saves a host with its options, lists the saved hosts, and removes one.
 
-use crate::exit;
-use carrier::host_configuration;
+use crate::exit::{self, Failure};
+use carrier::host_configuration::{self, HostError};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use std::io::Write;
@@ -26,7 +26,10 @@ impl TypedLogin {
         for argument in command.get_arguments() {
             let id = argument.get_id().as_str();
             let source = matches.value_source(id);
-            let Some(name) = argument.get_long().filter(|name| *name != "save") else { continue };
+            let Some(name) = argument.get_long().filter(|name| !["save", "replace"].contains(name))
+            else {
+                continue;
+            };
             if source != Some(ValueSource::CommandLine) {
                 continue;
             }
@@ -38,12 +41,30 @@ impl TypedLogin {
         Self { target: text("destination").concat(), options }
     }
 
-    /// Saves the login under `name`.
-    pub(super) fn save(&self, name: &str) -> exit::Result {
-        let saved = host_configuration::save_host(name, &self.target, &self.options);
-        let path = saved.map_err(|error| exit::local_failure(&error))?;
+    /// Saves the login under `name`, in place of a saved host of this name if `replaces` is set.
+    pub(super) fn save(&self, name: &str, replaces: bool) -> exit::Result {
+        let saved = host_configuration::save_host(name, &self.target, &self.options, replaces);
+        let path = saved.map_err(failure)?;
         super::say(&format!("Saved in {}; to log in: plumb login {name}", path.display()));
         Ok(())
+    }
+}
+
+/// Removes the saved host `name`.
+pub(super) fn remove(name: &str) -> exit::Result {
+    let path = host_configuration::remove_host(name).map_err(failure)?;
+    super::say(&format!("Removed '{}' from {}", name.escape_debug(), path.display()));
+    Ok(())
+}
+
+/// Prints the error, and returns the failure.
+fn failure(error: HostError) -> Failure {
+    match error {
+        HostError::File(error) => exit::local_failure(&error),
+        HostError::Request(error) => {
+            exit::print_error(&error);
+            Failure::WrongArguments
+        }
     }
 }
 
@@ -64,7 +85,7 @@ mod tests {
 
     #[test]
     fn the_given_options_are_kept_with_their_long_names() {
-        let line = "login --save bbs -l ann --encoding=cp437 host 2323 --char --env A --env B \
+        let line = "login --save bbs --replace -l ann --encoding=cp437 host 2323 --char --env A --env B \
                     --script s";
         let program = crate::cli::command();
         let command = program.find_subcommand("login").unwrap().clone();

@@ -35,8 +35,9 @@ use super::session_settings::{Echo, LoginProtocol, LoginSettings, Mode};
 use super::session_status::SessionStatus;
 use super::terminal_input::{LocalTerminal, Read};
 use super::transfer_state::{FileTransfers, OUTPUT_MAX_BYTES};
+use crate::exit;
 use anyhow::{Context, Result};
-use carrier::{CarrierStatus, StreamSession, TlsParameters};
+use carrier::{CarrierStatus, Outcome, StreamSession, TlsParameters};
 use net::Cx;
 use net::application::Stream;
 use net::meter::Account;
@@ -44,7 +45,8 @@ use net::time::Instant;
 use protocols::telnet::{EndOfLine, OptionCode, Side};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
+use transfer::modem::Interruption;
 
 /// Progress of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +82,8 @@ pub(super) struct Login {
     pub(super) transfers: FileTransfers,
     /// Message to print when the connection is open, if requested.
     greeting: Option<Greeting>,
+    /// Warning to print when the connection is open.
+    warning: Option<String>,
     /// Address of the connection that is being opened.
     address: Option<SocketAddr>,
     failure: Option<anyhow::Error>,
@@ -101,6 +105,7 @@ impl Login {
             stage: Stage::Opening,
             settings,
             greeting: None,
+            warning: None,
             address: None,
             failure: None,
             refusal: None,
@@ -120,6 +125,11 @@ impl Login {
     /// Sets the message that is printed on stderr when the connection is open.
     pub(super) fn set_greeting(&mut self, greeting: Greeting) {
         self.greeting = Some(greeting);
+    }
+
+    /// Sets the warning that is printed when the connection is open.
+    pub(super) fn set_warning(&mut self, warning: Option<String>) {
+        self.warning = warning;
     }
 
     /// Returns whether whole lines are sent.
@@ -176,6 +186,9 @@ impl Login {
     /// Puts the terminal into raw mode and prints the greeting. The keyboard is therefore ready
     /// once the greeting is visible.
     fn print_greeting(&mut self) {
+        if let Some(warning) = self.warning.take() {
+            exit::print_warning(&warning);
+        }
         if !self.input.has_script() {
             self.enter_raw_mode();
         }
@@ -351,9 +364,7 @@ impl Stream for Login {
     }
 
     fn peer_closed(&mut self, cx: &mut Cx<'_>) {
-        self.cancel_transfer(cx);
-        // Ends the wait for data that was in flight.
-        self.cancel_transfer(cx);
+        self.abort_transfer(Interruption::RemoteClosed, cx);
         self.protocol.peer_closed();
         self.end_script(cx);
         if self.stage == Stage::Open {
@@ -400,7 +411,8 @@ impl Stream for Login {
 
 impl StreamSession for Login {
     fn inputs(&self) -> Vec<BorrowedFd<'_>> {
-        self.input.keyboard.inputs()
+        let signals = self.transfers.signals.iter().map(AsFd::as_fd);
+        self.input.keyboard.inputs().into_iter().chain(signals).collect()
     }
 
     fn set_remote_address(&mut self, address: SocketAddr) {
@@ -409,6 +421,10 @@ impl StreamSession for Login {
 
     fn wants_input(&self, index: usize) -> bool {
         let is_keyboard = index == self.input.keyboard.index();
+        if index > self.input.keyboard.index() {
+            // The termination signals.
+            return true;
+        }
         match self.stage {
             Stage::Opening => false,
             Stage::Open if self.protocol.start_tls.is_awaited() => false,
@@ -428,6 +444,10 @@ impl StreamSession for Login {
     }
 
     fn take_input(&mut self, index: usize, cx: &mut Cx<'_>) -> Result<()> {
+        if index > self.input.keyboard.index() {
+            self.process_signal(cx);
+            return Ok(());
+        }
         // Keys typed after a window change are meant for the new size.
         if index != self.input.keyboard.index() || self.input.keyboard.has_new_window() {
             self.take_window(cx);
@@ -494,6 +514,26 @@ impl StreamSession for Login {
 
     fn wants_status(&self) -> bool {
         self.status.is_requested() || self.display.wants_status()
+    }
+
+    fn connection_ended(&mut self, outcome: Option<Outcome>, cx: &mut Cx<'_>) {
+        let is_line = self.settings.protocol == LoginProtocol::Serial;
+        let why = match outcome {
+            Some(Outcome::Closed) => Interruption::RemoteClosed,
+            Some(Outcome::Reset | Outcome::Refused) => Interruption::RemoteReset,
+            Some(Outcome::TimedOut) => Interruption::NoAnswer,
+            Some(Outcome::Unreachable) => Interruption::Unreachable,
+            Some(Outcome::LocalClosed) if self.stage == Stage::DisplayClosed => {
+                Interruption::TerminalClosed
+            }
+            None if is_line => Interruption::LineLost,
+            Some(Outcome::LocalClosed) | None => Interruption::SessionEnded,
+        };
+        self.abort_transfer(why, cx);
+        if outcome.is_none() {
+            // The carrier returns its error instead of the session.
+            self.leave_display(cx);
+        }
     }
 
     fn is_over(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use super::session_settings::LoginSettings;
 use net::time::Instant;
+use os::tty::CaughtSignals;
 use protocols::zmodem::{Autostart, Detection};
 use transfer::modem::{CancelFilter, ModemCommand, ModemRecorder, ModemTransfer};
 
@@ -15,6 +16,8 @@ pub(super) struct FileTransfers {
     pub(super) autostart: Option<Autostart>,
     /// Transfer that runs, if there is one.
     pub(super) transfer: Option<ModemTransfer>,
+    /// Termination signals, which are caught while a transfer runs.
+    pub(super) signals: Option<CaughtSignals>,
     /// Removes cancel sequences from the output after a transfer.
     pub(super) cancel_filter: CancelFilter,
     /// Records of the transferred files.
@@ -38,6 +41,8 @@ impl FileTransfers {
         Self {
             autostart: settings.starts_zmodem.then(Autostart::default),
             transfer: None,
+            // Without a free descriptor, signals end the process as usual.
+            signals: CaughtSignals::new().ok(),
             cancel_filter: CancelFilter::default(),
             recorder: ModemRecorder::new(settings.transfer_records.clone()),
             has_enabled_binary: false,
@@ -45,6 +50,24 @@ impl FileTransfers {
             unclaimed: None,
             is_awaited: false,
             last_byte: None,
+        }
+    }
+
+    /// Starts `transfer`, and catches the termination signals until [`Self::end`].
+    pub(super) fn begin(&mut self, transfer: ModemTransfer) {
+        self.is_awaited = false;
+        self.unclaimed = None;
+        self.forget_request();
+        self.transfer = Some(transfer);
+        // Ignored: signals then end the process as usual.
+        _ = self.signals.as_ref().map(CaughtSignals::catch);
+    }
+
+    /// Ends the transfer.
+    pub(super) fn end(&mut self) {
+        self.transfer = None;
+        if let Some(signals) = &self.signals {
+            signals.release();
         }
     }
 
@@ -69,7 +92,7 @@ impl FileTransfers {
     }
 
     /// Forgets the request that was found last, because a transfer has begun.
-    pub(super) fn forget_request(&mut self) {
+    fn forget_request(&mut self) {
         if let Some(autostart) = &mut self.autostart {
             autostart.forget_line_end();
         }

@@ -7,6 +7,7 @@ use super::session::{Login, Stage};
 use super::session_settings::{LineEnd, LoginProtocol};
 use net::Cx;
 use protocols::telnet::{Command, OptionCode, Side};
+use transfer::modem::Interruption;
 
 impl Login {
     /// Processes typed keys.
@@ -226,6 +227,7 @@ impl Login {
             ScriptAction::Send(keys) => self.send_keys(&keys, cx),
             ScriptAction::Break => _ = self.protocol.queue_command(Command::Break, cx),
             ScriptAction::Transfer(command) => self.start_script_transfer(command, cx),
+            ScriptAction::EndTransfer => self.abort_transfer(Interruption::ProgramEnded, cx),
             ScriptAction::Say(sentence) => super::say(&sentence),
             ScriptAction::Interact => {
                 self.input.hand_over_to_keyboard();

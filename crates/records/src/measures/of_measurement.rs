@@ -49,6 +49,7 @@ impl Measures {
                 .or(per_keystroke),
             tries: count(tries.len()),
             tries_failed: count(tries.len() - successful_count),
+            tries_missed: 0,
             failures: count(failures),
             between_failures_ns: observed_ns.and_then(|ns| ns.checked_div(count(failures))),
             availability: (!tries.is_empty()).then(|| successful_count as f64 / tries.len() as f64),

@@ -57,6 +57,18 @@ pub fn causes(observed: &Observation) -> Vec<Cause> {
     causes
 }
 
+/// Returns the cause of a slow echo that is not in `causes`, because another operation has a cause of
+/// the same kind.
+#[must_use]
+pub fn further_cause_of_echo(observed: &Observation, causes: &[Cause]) -> Option<Cause> {
+    if observed.files.is_some() || causes.iter().any(|cause| cause.operation == Operation::Echo) {
+        return None;
+    }
+    let candidates = without_consequences(echo::causes(observed)).into_iter();
+    let same_kind = candidates.filter(|one| causes.iter().any(|cause| cause.kind == one.kind));
+    same_kind.filter(Cause::stands_out).max_by_key(|cause| cause.cost_ns)
+}
+
 /// A small loss is reported if its cost is at least the total divided by this number.
 const MIN_SMALL_LOSS_DIVISOR: u64 = 10;
 

@@ -97,9 +97,10 @@ impl ProgramBars {
             let place = |ns: u64| left + ns as f64 / longest_ns.max(1) as f64 * (right - left);
             let limit = group.drawn_limit_ns().map(place);
             for (at, (name, ns)) in self.names.iter().zip(&group.values_ns).enumerate() {
-                let (name_y, bar_y) = match window {
-                    Window::Wide => (y + 16.0, y + 4.0),
-                    Window::Narrow => (y + 14.0, y + 19.0),
+                // In a narrow window, a line beyond the bar would cross the name above it.
+                let (name_y, bar_y, overhang) = match window {
+                    Window::Wide => (y + 16.0, y + 4.0, 4.0),
+                    Window::Narrow => (y + 14.0, y + 19.0, 0.0),
                 };
                 svg.text("start", 2.0, name_y, &fit(name, name_width));
                 let number = ns.map_or_else(|| UNKNOWN.to_owned(), |ns| self.text(ns));
@@ -110,7 +111,8 @@ impl ProgramBars {
                     svg.rect(class, [left, bar_y, width, BAR_HEIGHT], &tip);
                 }
                 if let Some(x) = limit {
-                    svg.line("dashed limit", [x, bar_y - 4.0, x, bar_y + BAR_HEIGHT + 4.0]);
+                    let limit = [x, bar_y - overhang, x, bar_y + BAR_HEIGHT + overhang];
+                    svg.line("dashed limit", limit);
                 }
                 svg.text("end number", window.width(), bar_y + 12.5, &number);
                 y += row;

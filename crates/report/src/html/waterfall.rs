@@ -185,16 +185,18 @@ impl Waterfall {
         for span in &spans {
             let from = place(in_units(span.start_ns - origin));
             let to = place(in_units(span.end_ns.max(span.start_ns) - origin));
-            let (name_y, bar_y) = match window {
-                Window::Wide => (y + 17.0, y + 5.0),
-                Window::Narrow => (y + 14.0, y + 19.0),
+            // In a narrow window, a line beyond the bar would cross the name above it.
+            let (name_y, bar_y, overhang) = match window {
+                Window::Wide => (y + 17.0, y + 5.0, 4.0),
+                Window::Narrow => (y + 14.0, y + 19.0, 0.0),
             };
             svg.text("start", 2.0, name_y, &fit(&span.label, name_width));
             let tip = format!("{}: {}", span.label, duration(span.length()));
             let class = span.part.map_or("neutral", part_class);
             svg.rect(class, [from, bar_y, (to - from).max(MIN_BAR_WIDTH), BAR_HEIGHT], &tip);
             if let Some(x) = noticed.map(place) {
-                svg.line("dashed limit", [x, bar_y - 4.0, x, bar_y + BAR_HEIGHT + 4.0]);
+                let limit = [x, bar_y - overhang, x, bar_y + BAR_HEIGHT + overhang];
+                svg.line("dashed limit", limit);
             }
             svg.text("end number", window.width(), bar_y + 12.5, &duration(span.length()));
             y += row;
@@ -290,6 +292,14 @@ mod tests {
             (600_000_000, Some(Part::Remote(Location::RemoteHost)))
         );
         assert!(waterfall.draw(Window::Wide).contains("dashed limit"), "users notice 150 ms");
+        let narrow = waterfall.draw(Window::Narrow);
+        let tops = |start: &str, attribute: &str| {
+            let elements = narrow.split(start).skip(1);
+            let value = |text: &str| text.split(attribute).nth(1)?.split('"').next()?.to_owned().into();
+            elements.map(value).collect::<Option<Vec<String>>>().unwrap()
+        };
+        let bars = tops("<rect ", "y=\"");
+        assert_eq!(tops("<line class=\"dashed limit\"", "y1=\""), bars, "names are not crossed");
         measured.phases.password_prompt_ns = None;
         measured.phases.login_ns = None;
         let short = Waterfall::of_login(&measured).unwrap();

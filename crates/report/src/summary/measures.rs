@@ -45,7 +45,11 @@ pub(super) fn measures(measures: &Measures, measured: &Measurement) -> Table {
     let word = if measures.tries == 1 { "try" } else { "tries" };
     let all = count(measures.tries);
     let failed_tries = count(measures.tries_failed);
-    let tries = format!("{all} {word}, {failed_tries} failed");
+    let missed = match measures.tries_missed {
+        0 => String::new(),
+        missed => format!(", {} not made in time", count(missed)),
+    };
+    let tries = format!("{all} {word}, {failed_tries} failed{missed}");
     let failure_interval = match (measures.between_failures_ns, measures.tries) {
         (Some(ns), _) => duration(ns),
         (None, 0) => UNKNOWN.to_owned(),

@@ -39,7 +39,7 @@ pub(super) fn try_text(attempt: &Attempt, style: Style, width: usize) -> (String
             let echo = attempt.echo_p50_ns.map(|ns| format!("echo {:>7}", duration(ns)));
             let lost = attempt.retransmissions.map(|lost| format!("lost {}", count(lost)));
             let usable = attempt.response_ns.map(|ns| format!("usable after {}", duration(ns)));
-            let login = attempt.login_ns.map(|ns| format!("login {}", duration(ns)));
+            let login = attempt.login_total_ns.map(|ns| format!("login {}", duration(ns)));
             [echo, login, lost, usable].into_iter().flatten().collect()
         }
     };

@@ -11,9 +11,11 @@ use crate::escaped;
 use crate::recorder::local_outcome;
 use net::Cx;
 use protocols::modem::{FileInfo, ReceiverEvent};
+use records::escape::reason;
 use records::format::count;
 use records::transfer::Outcome;
 use std::io::{self, ErrorKind};
+use std::path::Path;
 
 /// A batch of files that is received.
 #[derive(Debug)]
@@ -205,15 +207,7 @@ impl Download {
     }
 
     fn on_local_error(&mut self, error: &io::Error, report: &mut Report, cx: &Cx<'_>) {
-        let directory = self.policy.directory.display();
-        let why = match error.kind() {
-            ErrorKind::PermissionDenied => {
-                "permission denied; --download-directory selects another directory".to_owned()
-            }
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "the disk is full".to_owned(),
-            _ => error.to_string(),
-        };
-        let sentence = format!("Download cancelled: cannot write to {directory}: {why}.");
+        let sentence = write_error_text(&self.policy.directory, error);
         self.cancel(sentence, local_outcome(error), report, cx);
     }
 
@@ -236,6 +230,10 @@ impl Download {
         if let Some((info, part)) = &kept {
             let part = part.clone().unwrap_or_default().into_bytes();
             report.record(info, part, (outcome, Some(&sentence)), cx.now);
+        } else if !report.has_record {
+            // No file was offered.
+            let name = self.name.take().unwrap_or_default().into_bytes();
+            report.record(&FileInfo::default(), name, (outcome, Some(&sentence)), cx.now);
         }
         report.fail(sentence);
         if let Some(part) = kept.and_then(|(_, part)| part) {
@@ -246,4 +244,18 @@ impl Download {
             });
         }
     }
+}
+
+/// Returns the sentence about a file that cannot be written to `directory`.
+pub(super) fn write_error_text(directory: &Path, error: &io::Error) -> String {
+    let directory = directory.display();
+    let why = match error.kind() {
+        ErrorKind::PermissionDenied => {
+            "permission denied; --download-directory selects another directory".to_owned()
+        }
+        ErrorKind::StorageFull => "the disk is full".to_owned(),
+        ErrorKind::QuotaExceeded => "the disk quota is exhausted".to_owned(),
+        _ => reason(error),
+    };
+    format!("Download cancelled: cannot write to {directory}: {why}.")
 }

@@ -4,6 +4,7 @@ use super::modem_command::ModemProtocol;
 use crate::recorder::{RecordedSession, TransferRecorder, nanos};
 use net::time::Duration;
 use records::transfer::{Command, Outcome, Role, Stack, Text, Type};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Result of the transfer of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,20 +56,27 @@ pub struct TransferRecords {
 pub struct ModemRecorder {
     settings: TransferRecords,
     open: Option<(TransferRecorder, RecordedSession)>,
+    /// Messages of the journal that were not taken.
+    messages: Arc<Mutex<Vec<String>>>,
 }
 
 impl ModemRecorder {
     /// Creates the recorder of a session.
     #[must_use]
-    pub const fn new(settings: TransferRecords) -> Self {
-        Self { settings, open: None }
+    pub fn new(settings: TransferRecords) -> Self {
+        Self { settings, open: None, messages: Arc::default() }
     }
 
-    /// Keeps the records of files. An error of the journal is passed to `report`.
-    pub fn keep(&mut self, files: Vec<FileRecord>, report: fn(&str)) {
+    /// Keeps the records of files. Returns the messages about errors of the journal.
+    pub fn keep(&mut self, files: Vec<FileRecord>) -> Vec<String> {
         if files.is_empty() || !self.settings.is_wanted {
-            return;
+            return Vec::new();
         }
+        let messages = Arc::clone(&self.messages);
+        let report = move |message: &str| {
+            let mut messages = messages.lock().unwrap_or_else(PoisonError::into_inner);
+            messages.push(message.to_owned());
+        };
         let stack = if self.settings.is_userspace { Stack::Plumbline } else { Stack::Kernel };
         let (recorder, session) = self.open.get_or_insert_with(|| {
             let recorder = TransferRecorder::for_client(true, report);
@@ -88,7 +96,9 @@ impl ModemRecorder {
             // XMODEM transfers no name.
             let has_name = !file.name.is_empty();
             request.path_requested = has_name.then(|| Text::from(file.name.as_slice()));
-            request.path_real = Some(Text::from(file.path.as_slice()));
+            // A download has no path before a file is offered.
+            let has_path = !file.path.is_empty();
+            request.path_real = has_path.then(|| Text::from(file.path.as_slice()));
             request.restart_offset_bytes = (file.start > 0).then_some(file.start);
             request.announced_bytes = file.size;
             transfer.size.file_bytes = Some(file.bytes);
@@ -102,5 +112,6 @@ impl ModemRecorder {
             recorder.keep(&record);
         }
         recorder.flush();
+        std::mem::take(&mut *self.messages.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -25,6 +25,7 @@ mod download_policy;
 mod engine;
 mod file_name;
 mod file_record;
+mod interruption;
 mod local_paths;
 mod modem_command;
 mod modem_transfer;
@@ -34,11 +35,14 @@ mod report;
 mod session_text;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod transfer_end_tests;
 mod upload;
 
 pub use cancel_filter::CancelFilter;
 pub use download_policy::{DOWNLOAD_LIMIT_BYTES, DownloadPolicy, parse_limit};
 pub use file_record::{FileRecord, ModemRecorder, TransferRecords};
+pub use interruption::Interruption;
 pub use local_paths::{PathCompletion, complete_path};
 pub use modem_command::{ModemCommand, ModemProtocol};
 pub use modem_transfer::ModemTransfer;

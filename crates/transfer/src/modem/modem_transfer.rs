@@ -5,6 +5,7 @@ use super::download::Download;
 use super::download_policy::DownloadPolicy;
 use super::file_name::safe_name;
 use super::file_record::FileRecord;
+use super::interruption::Interruption;
 use super::modem_command::{ModemCommand, ModemProtocol};
 use super::report::Report;
 use super::session_text::{SessionText, TextStep};
@@ -12,7 +13,6 @@ use super::upload::Upload;
 use net::Cx;
 use net::time::Instant;
 use protocols::modem::CANCEL_SEQUENCE;
-use records::transfer::Outcome;
 
 /// Maximum number of bytes of one output.
 const OUTPUT_MAX_LEN: usize = 8 * 1024;
@@ -196,23 +196,36 @@ impl ModemTransfer {
         }
     }
 
-    /// Cancels the transfer at both ends.
+    /// Cancels the transfer at both ends, as the user requests.
     pub fn cancel(&mut self, cx: &mut Cx<'_>) {
+        self.cancel_because(Interruption::User, cx);
+    }
+
+    /// Cancels the transfer at both ends. If it is being cancelled already, the wait for the end of
+    /// its data ends.
+    pub fn cancel_because(&mut self, why: Interruption, cx: &mut Cx<'_>) {
         if self.discarding.is_some() || self.is_over() {
             return self.end_discarding();
         }
         self.output.clear();
         match &mut self.direction {
             Direction::Download(download) => {
-                let sentence = "Download cancelled.".to_owned();
-                download.cancel(sentence, Outcome::AbortedByUser, &mut self.report, cx);
+                download.cancel(why.sentence(false), why.outcome(), &mut self.report, cx);
             }
             Direction::Upload(upload) => {
-                let sentence = "Upload cancelled.".to_owned();
-                upload.cancel(sentence, Outcome::AbortedByUser, &mut self.report, cx);
+                upload.cancel(why.sentence(true), why.outcome(), &mut self.report, cx);
             }
         }
         self.serve(cx);
+    }
+
+    /// Ends the transfer, because nothing can be sent or received any more.
+    pub fn abort(&mut self, why: Interruption, cx: &mut Cx<'_>) {
+        if self.discarding.is_none() && !self.is_over() {
+            self.cancel_because(why, cx);
+        }
+        self.end_discarding();
+        self.output.clear();
     }
 
     /// Returns whether the transfer was cancelled, and the end of its data is awaited.

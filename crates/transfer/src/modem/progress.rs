@@ -104,9 +104,11 @@ impl Progress {
         }
     }
 
-    /// Returns the elapsed time and the number of bytes since the start.
+    /// Returns the elapsed time and the number of bytes since the start; before the first answer of
+    /// the remote program, the time of the wait for it.
     pub(super) fn total(&self, now: Instant) -> (Duration, u64) {
-        let (at, position) = self.began.unwrap_or((now, self.position));
+        let waits_since = self.waits_since.unwrap_or(now);
+        let (at, position) = self.began.unwrap_or((waits_since, self.position));
         (now - at, self.position.saturating_sub(position))
     }
 

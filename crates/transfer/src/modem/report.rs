@@ -5,10 +5,13 @@ use super::file_record::FileRecord;
 use super::modem_command::ModemProtocol;
 use super::progress::{Progress, short_bytes};
 use net::Cx;
-use net::time::Instant;
+use net::time::{Duration, Instant};
 use protocols::modem::{FileInfo, ModemFailure};
 use records::format::{count, duration};
 use records::transfer::Outcome;
+
+/// Minimum time of a transfer whose rate is reported. Our choice.
+const RATE_MIN_TIME: Duration = Duration::from_millis(10);
 
 /// Progress and messages of a transfer.
 #[derive(Debug)]
@@ -27,6 +30,8 @@ pub(super) struct Report {
     pub(super) is_line_failure: bool,
     /// Records of files that were not taken.
     pub(super) records: Vec<FileRecord>,
+    /// Whether a file of the transfer was recorded.
+    pub(super) has_record: bool,
 }
 
 impl Report {
@@ -40,6 +45,7 @@ impl Report {
             failure: None,
             is_line_failure: false,
             records: Vec::new(),
+            has_record: false,
         }
     }
 
@@ -64,6 +70,7 @@ impl Report {
             outcome,
             error: error.map(str::to_owned),
         });
+        self.has_record = true;
         self.progress.forget();
     }
 
@@ -77,18 +84,36 @@ impl Report {
         self.notices.push(sentence);
     }
 
-    /// Ends the progress of the file that is complete. Returns its size, time and rate.
+    /// Ends the progress of the file that is complete. Returns its size, time and rate. The time and
+    /// the rate apply to the bytes that were transferred, without those of an earlier transfer.
     pub(super) fn summary(&mut self, len: u64, cx: &Cx<'_>) -> String {
         self.progress.end();
         let (time, bytes) = self.progress.total(cx.now);
-        // The beginning of a file that is continued was not transferred now.
-        let part = (self.progress.start() > 0).then(|| format!("{} of ", count(bytes)));
-        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let rate = u128::from(bytes) * 1_000_000_000 / u128::from(nanos.max(1));
-        let rate = short_bytes(u64::try_from(rate).unwrap_or(u64::MAX));
-        let part = part.unwrap_or_default();
-        format!("{part}{} bytes in {}, {rate}/s", count(len), duration(nanos))
+        let transferred = transferred_text(bytes, time);
+        match self.progress.start() {
+            0 => transferred,
+            before if bytes == 0 => {
+                format!("{} bytes, all {} transferred before", count(len), count(before))
+            }
+            before => format!(
+                "{} bytes, {} transferred before and {transferred}",
+                count(len),
+                count(before)
+            ),
+        }
     }
+}
+
+/// Returns the number of bytes with the time of their transfer and their rate. The rate of a shorter
+/// time would be that of a buffer.
+fn transferred_text(bytes: u64, time: Duration) -> String {
+    let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let text = format!("{} bytes in {}", count(bytes), duration(nanos));
+    if bytes == 0 || time < RATE_MIN_TIME {
+        return text;
+    }
+    let rate = u128::from(bytes) * 1_000_000_000 / u128::from(nanos.max(1));
+    format!("{text}, {}/s", short_bytes(u64::try_from(rate).unwrap_or(u64::MAX)))
 }
 
 /// Returns the sentence about a failure.

@@ -7,13 +7,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A directory of the sender and one of the receiver, removed on drop.
-struct Directories {
-    from: PathBuf,
-    to: PathBuf,
+pub(super) struct Directories {
+    pub(super) from: PathBuf,
+    pub(super) to: PathBuf,
 }
 
 impl Directories {
-    fn new(test: &str) -> Self {
+    pub(super) fn new(test: &str) -> Self {
         let path = |end| {
             std::env::temp_dir().join(format!("plumb-modem-{}-{test}-{end}", std::process::id()))
         };
@@ -44,11 +44,15 @@ impl Drop for Directories {
     }
 }
 
-fn content(len: usize) -> Vec<u8> {
+pub(super) fn content(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 7 + at / 256).to_le_bytes()[0]).collect()
 }
 
-fn send(protocol: ModemProtocol, paths: Vec<PathBuf>, cx: &mut OwnedCx) -> ModemTransfer {
+pub(super) fn send(
+    protocol: ModemProtocol,
+    paths: Vec<PathBuf>,
+    cx: &mut OwnedCx,
+) -> ModemTransfer {
     let policy = DownloadPolicy::default();
     ModemTransfer::start(ModemCommand::Send(protocol, paths), &policy, &mut cx.cx()).unwrap()
 }
@@ -78,7 +82,7 @@ fn run(
 }
 
 /// Transfers files with the default policy; returns the notices of each end.
-fn transfer(
+pub(super) fn transfer(
     directories: &Directories,
     protocol: ModemProtocol,
     names: &[&str],
@@ -93,7 +97,7 @@ fn transfer(
     run(&mut sender, &mut receiver, &mut cx)
 }
 
-fn write(directory: &Path, name: &str, content: &[u8]) {
+pub(super) fn write(directory: &Path, name: &str, content: &[u8]) {
     fs::write(directory.join(name), content).unwrap();
 }
 
@@ -266,7 +270,7 @@ fn interrupted_download(test: &str, protocol: ModemProtocol, cx: &mut OwnedCx) -
 }
 
 /// Advances the time to the deadlines of `transfer` until it has output or is over.
-fn wait_for_output(transfer: &mut ModemTransfer, cx: &mut OwnedCx) -> Vec<u8> {
+pub(super) fn wait_for_output(transfer: &mut ModemTransfer, cx: &mut OwnedCx) -> Vec<u8> {
     loop {
         let output = transfer.take_output(&mut cx.cx());
         if !output.is_empty() || transfer.is_over() {

@@ -10,6 +10,7 @@ use crate::recorder::local_outcome;
 use net::Cx;
 use protocols::modem::{FileInfo, SenderEvent};
 use protocols::zmodem::FILE_MAX_BYTES;
+use records::escape::reason;
 use records::transfer::Outcome;
 use std::collections::VecDeque;
 use std::fs::File;
@@ -80,7 +81,8 @@ impl Upload {
         let mut files = VecDeque::new();
         for path in paths {
             files.push_back(LocalFile::open(path).map_err(|error| {
-                format!("Cannot read {}: {error}.", escaped(path.as_os_str().as_bytes()))
+                let why = reason(&error);
+                format!("Cannot read {}: {why}.", escaped(path.as_os_str().as_bytes()))
             })?);
         }
         let current = if protocol.is_xmodem() { files.pop_front() } else { None };
@@ -163,7 +165,7 @@ impl Upload {
 
     fn on_local_error(&mut self, error: &io::Error, report: &mut Report, cx: &Cx<'_>) {
         let name = self.current.as_ref().map(LocalFile::name).unwrap_or_default();
-        let sentence = format!("Upload cancelled: cannot read {name}: {error}.");
+        let sentence = read_error_text(&name, error);
         self.cancel(sentence, local_outcome(error), report, cx);
     }
 
@@ -188,6 +190,8 @@ impl Upload {
 
     fn end(&mut self, sentence: String, outcome: Outcome, report: &mut Report, cx: &Cx<'_>) {
         self.is_over = true;
+        // A file that was not offered yet has the same end.
+        self.current = self.current.take().or_else(|| self.files.pop_front());
         self.record(outcome, Some(&sentence), report, cx);
         report.fail(sentence);
     }
@@ -227,4 +231,9 @@ impl Upload {
             self.engine.transmit(out, cx);
         }
     }
+}
+
+/// Returns the sentence about the file `name`, which cannot be read.
+pub(super) fn read_error_text(name: &str, error: &io::Error) -> String {
+    format!("Upload cancelled: cannot read {name}: {}.", reason(error))
 }

@@ -29,6 +29,7 @@
 
 mod compile;
 mod match_buffer;
+mod prompt_watch;
 mod runner;
 #[cfg(test)]
 mod tests;

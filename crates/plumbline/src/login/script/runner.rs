@@ -1,6 +1,7 @@
 //! Runs a script, one instruction after the other, as far as the received output permits.
 
 use super::match_buffer::MatchBuffer;
+use super::prompt_watch::PromptWatch;
 use super::{Expectation, Instruction, Piece, Script, Template};
 use net::time::{Duration, Instant};
 use std::collections::BTreeMap;
@@ -25,6 +26,8 @@ pub(in crate::login) enum ScriptAction {
     Break,
     /// Transfer files; [`Runner::transfer_ended`] reports the end.
     Transfer(ModemCommand),
+    /// End the file transfer, whose remote program has ended.
+    EndTransfer,
     /// Print this line on stderr.
     Say(String),
     /// Hand the session over to the keyboard.
@@ -38,8 +41,11 @@ pub(in crate::login) struct Runner {
     name: String,
     script: Script,
     next_index: usize,
+    /// Number of the line whose statement runs.
+    line: usize,
     variables: BTreeMap<String, Vec<u8>>,
     buffer: MatchBuffer,
+    prompt: PromptWatch,
     has_ended: bool,
     timeout: Duration,
     failure_status: u8,
@@ -66,7 +72,9 @@ impl Runner {
             variables: variables.collect(),
             script,
             next_index: 0,
+            line: 0,
             buffer: MatchBuffer::default(),
+            prompt: PromptWatch::default(),
             has_ended: false,
             timeout: DEFAULT_TIMEOUT,
             failure_status: DEFAULT_FAILURE_STATUS,
@@ -82,6 +90,12 @@ impl Runner {
     /// Processes output of the remote host.
     pub(in crate::login) fn receive(&mut self, text: &[u8]) {
         self.buffer.put(text);
+        self.prompt.receive(text);
+    }
+
+    /// Processes data of the remote host that a file transfer receives.
+    pub(in crate::login) fn observe_transfer(&mut self, data: &[u8]) {
+        self.prompt.receive(data);
     }
 
     /// Records that the remote host has closed the connection.
@@ -114,13 +128,14 @@ impl Runner {
 
     /// Returns the time at which the script must run even without new output.
     pub(in crate::login) fn deadline(&self) -> Option<Instant> {
-        self.deadline
+        let prompt = self.prompt.deadline().filter(|_| self.awaits_transfer);
+        self.deadline.into_iter().chain(prompt).min()
     }
 
     /// Returns the next action, or `None` while the script waits.
     pub(in crate::login) fn next_action(&mut self, now: Instant) -> Option<ScriptAction> {
-        if let Some(exit) = self.check_transfer(now) {
-            return Some(exit);
+        if let Some(action) = self.check_transfer(now) {
+            return Some(action);
         }
         while !self.is_done && (!self.awaits_transfer || self.has_ended) {
             let Some((line, instruction)) = self.script.instructions.get(self.next_index).cloned()
@@ -128,19 +143,18 @@ impl Runner {
                 return self.end_of_script();
             };
             let mut next_index = self.next_index + 1;
+            self.line = line;
             if let Some(missing) = self.missing_group(&instruction) {
                 self.is_done = true;
-                let why = format!(
-                    "{} line {line}: ${{{missing}}} is not defined: the last pattern has no group {missing}",
-                    self.name,
-                );
-                return Some(ScriptAction::Exit(self.failure_status, Some(why)));
+                return Some(self.failure(&format!(
+                    "${{{missing}}} is not defined: the last pattern has no group {missing}"
+                )));
             }
             let action = match instruction {
                 Instruction::Expect { expectation, timeout } => {
                     match self.has_occurred(&expectation, timeout, now)? {
                         true => None,
-                        false => Some(self.fail(line, &expectation, timeout)),
+                        false => Some(self.expectation_failure(&expectation, timeout)),
                     }
                 }
                 Instruction::BranchUnless { expectation, timeout, target } => {
@@ -153,7 +167,10 @@ impl Runner {
                     next_index = target;
                     None
                 }
-                Instruction::Send(text) => Some(ScriptAction::Send(self.expand(&text))),
+                Instruction::Send(text) => {
+                    self.prompt.sent();
+                    Some(ScriptAction::Send(self.expand(&text)))
+                }
                 Instruction::Break => Some(ScriptAction::Break),
                 Instruction::Transfer { is_sending, file, protocol } => {
                     Some(self.transfer(is_sending, file.as_ref(), protocol, now))
@@ -195,21 +212,38 @@ impl Runner {
         }
         self.is_done = true;
         Some(match self.unclaimed_failure.take() {
-            Some(why) => {
-                ScriptAction::Exit(self.failure_status, Some(format!("{}: {why}", self.name)))
-            }
+            Some(why) => self.failure(&why),
             None => ScriptAction::Exit(0, None),
         })
     }
 
-    /// Returns the exit of the script if the awaited file transfer has failed or has not begun.
+    /// Returns the exit of the script if the awaited file transfer has failed or has not begun. Returns
+    /// the end of the transfer if the remote program has ended.
     fn check_transfer(&mut self, now: Instant) -> Option<ScriptAction> {
-        if self.awaits_transfer && self.deadline.is_some_and(|deadline| deadline <= now) {
+        let has_program_ended = self.awaits_transfer && self.prompt.poll(now);
+        if has_program_ended && self.is_transferring {
+            return Some(ScriptAction::EndTransfer);
+        }
+        if has_program_ended {
+            let output = self.buffer.text().lines().rev().nth(1).unwrap_or_default();
+            let why = "the remote program has ended, and no file transfer has begun";
+            let why = match output {
+                "" => why.to_owned(),
+                output => format!("{why}: {}", shortened(output)),
+            };
+            self.transfer_ended(Some(why));
+        } else if self.awaits_transfer && self.deadline.is_some_and(|deadline| deadline <= now) {
             self.transfer_ended(Some("no file transfer has begun in time".to_owned()));
         }
-        let why = format!("{}: {}", self.name, self.transfer_failure.take()?);
+        let why = self.transfer_failure.take()?;
         self.is_done = true;
-        Some(ScriptAction::Exit(self.failure_status, Some(why)))
+        Some(self.failure(&why))
+    }
+
+    /// Returns the exit after a failure of the statement that runs.
+    fn failure(&self, why: &str) -> ScriptAction {
+        let message = format!("{} line {}: {why}", self.name, self.line);
+        ScriptAction::Exit(self.failure_status, Some(message))
     }
 
     /// Starts a file transfer, whose end the script awaits.
@@ -258,9 +292,8 @@ impl Runner {
         Some(has_occurred)
     }
 
-    fn fail(
+    fn expectation_failure(
         &self,
-        line: usize,
         expectation: &Expectation,
         timeout: Option<Duration>,
     ) -> ScriptAction {
@@ -269,14 +302,8 @@ impl Runner {
             true => "before the remote host closed the connection".to_owned(),
             false => format!("within {seconds} s"),
         };
-        let last = self.buffer.text().lines().last().unwrap_or_default();
-        let start = last.char_indices().rev().nth(LAST_LINE_MAX_CHARS).map_or(0, |(at, _)| at);
-        let last = last.get(start..).unwrap_or_default().escape_debug();
-        let message = format!(
-            "{} line {line}: {expectation} was not received {why}; the last line was '{last}'",
-            self.name
-        );
-        ScriptAction::Exit(self.failure_status, Some(message))
+        let last = shortened(self.buffer.text().lines().last().unwrap_or_default());
+        self.failure(&format!("{expectation} was not received {why}; the last line was '{last}'"))
     }
 
     /// Returns the first capture group that the instruction uses and the last pattern does not
@@ -309,6 +336,12 @@ impl Runner {
         }
         text
     }
+}
+
+/// Returns the end of a line of the remote host, escaped.
+fn shortened(line: &str) -> String {
+    let start = line.char_indices().rev().nth(LAST_LINE_MAX_CHARS).map_or(0, |(at, _)| at);
+    line.get(start..).unwrap_or_default().escape_debug().to_string()
 }
 
 /// Returns whether a variable name denotes a capture group, such as `1` in `${1}`.

@@ -210,7 +210,7 @@ fn a_script_waits_for_the_end_of_a_file_transfer() {
     let receive = ModemCommand::Receive(ModemProtocol::Xmodem, Some("a".to_owned()));
     assert_eq!(runner.next_action(at(9000)), Some(ScriptAction::Transfer(receive)));
     assert!(runner.transfer_ended(Some("Transfer failed.".to_owned())));
-    let why = Some("the script: Transfer failed.".to_owned());
+    let why = Some("the script line 3: Transfer failed.".to_owned());
     assert_eq!(runner.next_action(at(9000)), Some(ScriptAction::Exit(5, why)));
     assert!(!runner.transfer_ended(None));
 }
@@ -221,7 +221,7 @@ fn a_failed_transfer_that_the_remote_host_has_started_fails_the_script_at_its_en
     runner.transfer_began();
     assert!(!runner.transfer_ended(Some("Transfer failed.".to_owned())));
     runner.receive(b"choice");
-    let why = Some("the script: Transfer failed.".to_owned());
+    let why = Some("the script line 2: Transfer failed.".to_owned());
     assert_eq!(runner.next_action(at(0)), Some(ScriptAction::Exit(6, why)));
 }
 
@@ -249,8 +249,41 @@ fn a_file_transfer_that_does_not_begin_ends_the_script() {
     let receive = ModemCommand::Receive(ModemProtocol::Zmodem, None);
     assert_eq!(runner.next_action(at(0)), Some(ScriptAction::Transfer(receive)));
     assert_eq!(runner.next_action(at(2999)), None);
-    let why = Some("the script: no file transfer has begun in time".to_owned());
+    let why = Some("the script line 2: no file transfer has begun in time".to_owned());
     assert_eq!(runner.next_action(at(3000)), Some(ScriptAction::Exit(5, why)));
+}
+
+#[test]
+fn a_prompt_that_is_back_ends_the_wait_for_a_file_transfer() {
+    let text = "timeout 60\nexpect /\\$ $/\nsend \"sz a\\r\"\nreceive";
+    let started = || {
+        let mut runner = runner(text);
+        runner.receive(b"$ ");
+        assert_eq!(runner.next_action(at(0)), Some(ScriptAction::Send(b"sz a\r".to_vec())));
+        let receive = ModemCommand::Receive(ModemProtocol::Zmodem, None);
+        assert_eq!(runner.next_action(at(0)), Some(ScriptAction::Transfer(receive)));
+        runner.receive(b"sz a\r\n");
+        assert_eq!((runner.next_action(at(1)), runner.deadline()), (None, Some(at(60_000))));
+        runner
+    };
+    let mut runner = started();
+    runner.receive(b"sh: sz: not found\r\n$ ");
+    assert_eq!(runner.next_action(at(2)), None);
+    let due = runner.deadline().unwrap();
+    assert!(due < at(5000));
+    let why = "the script line 4: the remote program has ended, and no file transfer has begun: \
+               sh: sz: not found";
+    assert_eq!(runner.next_action(due), Some(ScriptAction::Exit(5, Some(why.to_owned()))));
+    // During a transfer, the end of the transfer is requested, and its failure ends the script.
+    let mut runner = started();
+    runner.transfer_began();
+    runner.observe_transfer(b"**\x18B00\r\nKilled\r\n$ ");
+    assert_eq!(runner.next_action(at(2)), None);
+    let due = runner.deadline().unwrap();
+    assert_eq!(runner.next_action(due), Some(ScriptAction::EndTransfer));
+    assert!(runner.transfer_ended(Some("Download failed.".to_owned())));
+    let why = Some("the script line 4: Download failed.".to_owned());
+    assert_eq!(runner.next_action(due), Some(ScriptAction::Exit(5, why)));
 }
 
 #[test]
