@@ -5,6 +5,8 @@
 //! is dropped; in a panic, before its message is printed; and in a handler of SIGTERM, SIGHUP,
 //! SIGINT and SIGQUIT, which then restores the signal's previous action and raises it again, unless
 //! a handler that was installed later called it.
+//! SIGTERM and SIGHUP can be deferred for a short time ([`defer_termination`]), so that a program can
+//! cancel an exchange with its peer before it ends.
 //! SIGTSTP undoes raw mode while the program is stopped, and SIGCONT restores it. Only SIGKILL and
 //! a power failure are not covered.
 //!
@@ -21,7 +23,7 @@ use rustix::process::{Signal, getpgrp, kill_current_process_group};
 use rustix::termios::{OptionalActions, Termios, Winsize};
 use rustix::termios::{isatty, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::{error, fmt, io, panic, ptr};
 
@@ -263,7 +265,49 @@ fn install() -> io::Result<()> {
     Ok(())
 }
 
+/// Whether SIGTERM and SIGHUP are deferred.
+static DEFERS_TERMINATION: AtomicBool = AtomicBool::new(false);
+/// Number of the signal that was deferred; 0 if there is none.
+static DEFERRED_SIGNAL: AtomicI32 = AtomicI32::new(0);
+
+/// Starts or ends the deferral of SIGTERM and SIGHUP. The first signal in this time is reported through
+/// [`WindowChanges`] and returned by [`deferred_termination`]; a second one ends the program.
+///
+/// # Errors
+///
+/// Returns the error of `sigaction(2)`.
+pub fn defer_termination(defers: bool) -> io::Result<()> {
+    if defers {
+        install()?;
+    }
+    DEFERS_TERMINATION.store(defers, Ordering::SeqCst);
+    Ok(())
+}
+
+/// Returns the number of the signal that was deferred, if there is one.
+#[must_use]
+pub fn deferred_termination() -> Option<i32> {
+    Some(DEFERRED_SIGNAL.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
+}
+
+/// Ends the program by the signal that was deferred, if there is one.
+pub fn end_by_deferred_termination() {
+    if let Some(signal) = deferred_termination() {
+        raise(signal);
+    }
+}
+
+/// Returns whether `signal` is deferred. Safe to call in a signal handler.
+fn defers(signal: i32) -> bool {
+    matches!(signal, libc::SIGTERM | libc::SIGHUP)
+        && DEFERS_TERMINATION.load(Ordering::SeqCst)
+        && DEFERRED_SIGNAL.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+}
+
 extern "C" fn on_terminating_signal(signal: i32) {
+    if defers(signal) {
+        return notify();
+    }
     if is_in_foreground() {
         display::reset();
     }

@@ -118,6 +118,53 @@ fn the_terminal_is_restored_when_the_program_gets_sigquit() {
 }
 
 #[test]
+#[ignore = "run on a pty by other tests"]
+fn defers_its_termination_until_a_key_is_typed() {
+    for signal in TERMINATING_SIGNALS {
+        // SAFETY: the default action runs no code of this program.
+        assert_ne!(unsafe { libc::signal(signal, libc::SIG_DFL) }, libc::SIG_ERR);
+    }
+    let changes = WindowChanges::watch().unwrap();
+    let _guard = RawMode::enter().unwrap();
+    defer_termination(true).unwrap();
+    eprint!("raw:");
+    wait_until_readable(&changes);
+    eprint!("deferred {}:", deferred_termination().unwrap());
+    assert_eq!(read_key(), b'x');
+    end_by_deferred_termination();
+    eprint!("not ended");
+}
+
+/// Starts the program above, and sends it `signal`, which it defers.
+fn defers(signal: Signal) -> PtyProgram {
+    let mut pty = start("tty::tests::defers_its_termination_until_a_key_is_typed");
+    read_until(&pty, "raw:");
+    pty.program().signal(signal).unwrap();
+    read_until(&pty, &format!("deferred {}:", signal.as_raw()));
+    pty
+}
+
+#[test]
+fn a_deferred_signal_ends_the_program_when_it_is_ready() {
+    for signal in [Signal::TERM, Signal::HUP] {
+        let mut pty = defers(signal);
+        pty.write(b"x").unwrap();
+        let status = pty.program().wait_for_end(END).unwrap().unwrap();
+        assert_eq!(status.signal(), Some(signal.as_raw()));
+        assert!(is_cooked(&pty));
+    }
+}
+
+#[test]
+fn a_second_signal_is_not_deferred() {
+    let mut pty = defers(Signal::HUP);
+    pty.program().signal(Signal::TERM).unwrap();
+    let status = pty.program().wait_for_end(END).unwrap().unwrap();
+    assert_eq!(status.signal(), Some(Signal::TERM.as_raw()));
+    assert!(is_cooked(&pty));
+}
+
+#[test]
 fn only_sigkill_leaves_the_terminal_raw() {
     let mut pty = start("tty::tests::sets_raw_mode_until_a_key_is_typed");
     read_until(&pty, "raw:");

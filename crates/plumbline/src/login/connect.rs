@@ -106,7 +106,9 @@ fn try_run(arguments: &Arguments, destination: &Destination) -> Result<exit::Res
             }
             AttemptResult::Ended(mut ended, outcome) => {
                 ended.logs.finish();
-                return Ok(connector.finish(&mut ended, outcome, &context));
+                let result = connector.finish(&mut ended, outcome, &context);
+                os::tty::end_by_deferred_termination();
+                return Ok(result);
             }
             AttemptResult::NotConnected(ended, ConnectError::Temporary(why))
                 if arguments.retry.is_some() =>

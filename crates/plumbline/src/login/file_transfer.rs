@@ -8,6 +8,7 @@ use super::session::{Login, Stage};
 use super::session_settings::PromptStyle;
 use super::transfer_state::OUTPUT_MAX_BYTES;
 use net::Cx;
+use net::time::Duration;
 use protocols::zmodem::Request;
 use transfer::modem::{ModemCommand, ModemProtocol, ModemTransfer};
 
@@ -19,6 +20,10 @@ const REQUESTS: [u8; 2] = [b'C', 0x15];
 
 /// Sequence that ends a remote program that waits for files.
 const REFUSAL: &[u8] = b"\x18\x18\x18\x18\x18\x18\x18\x18\x08\x08\x08\x08\x08\x08\x08\x08";
+
+/// Time for the cancellation of a transfer after a termination signal. Our choice: longer than the
+/// round-trip time of most paths; service managers wait much longer.
+const SIGNAL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Cause of a failure if the server has not agreed to BINARY.
 const WITHOUT_BINARY: &str = "The Telnet server did not agree to BINARY and may change files: use \
@@ -152,6 +157,31 @@ impl Login {
         self.stage = if is_active { Stage::Cancelling } else { Stage::LocalClosed };
     }
 
+    /// Cancels the transfer that runs, and ends the session, because the process has received a
+    /// termination signal. The remote program has a short time to confirm.
+    pub(super) fn end_by_signal(&mut self, cx: &mut Cx<'_>) {
+        if self.transfers.ends_at.is_none() {
+            self.transfers.ends_at = Some(cx.now + SIGNAL_TIMEOUT);
+            self.close_session(cx);
+        }
+    }
+
+    /// Ends the session, because its terminal has been closed. A transfer that runs is cancelled before.
+    pub(super) fn on_display_closed(&mut self, cx: &mut Cx<'_>) {
+        match self.transfers.is_active() {
+            true => self.end_by_signal(cx),
+            false => self.stage = Stage::DisplayClosed,
+        }
+    }
+
+    /// Ends a session whose time for the end of a transfer has passed.
+    pub(super) fn end_cancellation_if_due(&mut self, cx: &Cx<'_>) {
+        if self.transfers.ends_at.is_some_and(|at| at <= cx.now) {
+            self.transfers.ends_at = None;
+            self.stage = Stage::LocalClosed;
+        }
+    }
+
     /// Starts a transfer that the user has requested.
     ///
     /// # Errors
@@ -191,6 +221,8 @@ impl Login {
         self.display.prediction.interrupt();
         self.return_to_session();
         self.show_transfer_notice(sentence);
+        // Without handlers, a signal ends the process at once.
+        _ = os::tty::defer_termination(true);
         self.transfers.has_enabled_binary = self.protocol.begin_binary(cx);
         self.transfers.forget_request();
         self.transfers.transfer = Some(transfer);
@@ -252,6 +284,7 @@ impl Login {
                 self.show_transfer_notice(WITHOUT_BINARY);
             }
             self.protocol.end_file_content();
+            _ = os::tty::defer_termination(false);
             self.transfers.transfer = None;
             let is_claimed = self.input.end_script_transfer(failure.clone());
             self.transfers.unclaimed = (!is_claimed).then_some(failure);

@@ -4,7 +4,7 @@ use super::super::script::{Runner, Script};
 use super::super::session_settings::{LoginProtocol, LoginSettings};
 use super::super::terminal_input::LocalTerminal;
 use super::*;
-use carrier::EngineContext;
+use carrier::{EngineContext, StreamSession};
 use net::application::Stream;
 
 const SENDER_REQUEST: &[u8] = b"**\x18B00000000000000\r\x8a\x11";
@@ -189,6 +189,41 @@ fn a_script_without_its_file_ends_after_the_receiver_of_the_remote_host() {
     let (code, why) = fixture.login.input.take_script_end().unwrap();
     assert_eq!(code, 5);
     assert!(why.unwrap().starts_with("script: Cannot read /nonexistent: "));
+}
+
+#[test]
+fn a_termination_signal_cancels_the_transfer_and_ends_the_session_after_a_second() {
+    for is_confirmed in [true, false] {
+        let mut fixture = Fixture::new(LoginProtocol::Serial, true);
+        fixture.receives(SENDER_REQUEST);
+        fixture.sent();
+        let mut cx = fixture.context.cx();
+        let began = cx.now;
+        fixture.login.end_by_signal(&mut cx);
+        assert_eq!(fixture.login.deadline(), Some(began + SIGNAL_TIMEOUT));
+        assert_eq!(fixture.sent(), REFUSAL);
+        assert!(fixture.login.stage == Stage::Cancelling);
+        if is_confirmed {
+            fixture.receives(REFUSAL);
+            fixture.passes_silence();
+        } else {
+            fixture.receives(b"data in flight");
+            let mut cx = fixture.context.cx();
+            cx.now = began + SIGNAL_TIMEOUT;
+            fixture.login.run(&mut cx);
+        }
+        assert!(fixture.login.is_over());
+    }
+}
+
+#[test]
+fn the_end_of_the_terminal_cancels_the_transfer_first() {
+    let mut fixture = Fixture::new(LoginProtocol::Serial, true);
+    fixture.receives(SENDER_REQUEST);
+    fixture.sent();
+    fixture.login.on_display_closed(&mut fixture.context.cx());
+    assert!(!fixture.login.is_over());
+    assert_eq!(fixture.sent(), REFUSAL);
 }
 
 #[test]

@@ -274,7 +274,7 @@ impl Login {
                 }
                 self.input.keyboard.put_back(buffer);
             }
-            Read::End if self.settings.is_interactive => self.stage = Stage::DisplayClosed,
+            Read::End if self.settings.is_interactive => self.on_display_closed(cx),
             Read::End => self.end_pipe(cx),
         }
         cx.meter.enter(previous_account);
@@ -291,13 +291,16 @@ impl Login {
     fn write_display(&mut self, cx: &mut Cx<'_>) -> Result<()> {
         match self.display.flush(cx) {
             // The reader of the pipe has gone, or the terminal window was closed.
-            Err(error) if is_hang_up(&error) => self.stage = Stage::DisplayClosed,
+            Err(error) if is_hang_up(&error) => self.on_display_closed(cx),
             write_result => write_result.context("cannot write to the standard output")?,
         }
         Ok(())
     }
 
     fn take_window(&mut self, cx: &mut Cx<'_>) {
+        if os::tty::deferred_termination().is_some() {
+            self.end_by_signal(cx);
+        }
         if let Some(window) = self.input.keyboard.new_window() {
             let window = (window.columns, window.rows);
             self.display.set_window(window);
@@ -374,6 +377,7 @@ impl Stream for Login {
     fn run(&mut self, cx: &mut Cx<'_>) {
         self.protocol.send_queued(cx);
         self.run_transfer(cx);
+        self.end_cancellation_if_due(cx);
         self.run_script(cx);
         self.display.request_status_if_due(cx.now);
         self.display.prediction.run(cx);
@@ -393,6 +397,7 @@ impl Stream for Login {
             self.input.script_deadline(),
             self.display.deadline(),
             self.transfers.deadline(),
+            self.transfers.ends_at,
         ];
         parts.into_iter().flatten().min()
     }

@@ -20,16 +20,17 @@ pub(super) struct LocalTerminal {
 }
 
 impl LocalTerminal {
-    /// Opens the standard streams. The window size is watched if `is_interactive`.
+    /// Opens the standard streams. Changes of the window size are reported if `is_interactive`.
     ///
     /// # Errors
     ///
     /// Returns an error if no descriptors are left.
     pub(super) fn new(is_interactive: bool) -> io::Result<Self> {
-        let changes = if is_interactive { Some(WindowChanges::watch()?) } else { None };
+        let changes = WindowChanges::watch()?;
         let output = Output::standard()?;
         let buffer = vec![0; READ_LEN];
-        let keyboard = Keyboard { raw: None, changes, buffer, may_have_more: false };
+        let keyboard =
+            Keyboard { raw: None, changes, is_interactive, buffer, may_have_more: false };
         Ok(Self { keyboard, output })
     }
 }
@@ -38,7 +39,9 @@ impl LocalTerminal {
 #[derive(Debug)]
 pub(super) struct Keyboard {
     raw: Option<RawMode>,
-    changes: Option<WindowChanges>,
+    /// Changes of the window size, and deferred termination signals.
+    changes: WindowChanges,
+    is_interactive: bool,
     buffer: Vec<u8>,
     /// Whether the last read filled the buffer, so that more may be available.
     may_have_more: bool,
@@ -91,13 +94,12 @@ impl Keyboard {
     /// Returns the descriptors to wait for: window changes and the keyboard.
     pub(super) fn inputs(&self) -> Vec<BorrowedFd<'_>> {
         // Window changes come first: keys typed after a change are meant for the new size.
-        let changes = self.changes.iter().map(AsFd::as_fd);
-        changes.chain(std::iter::once(rustix::stdio::stdin())).collect()
+        vec![self.changes.as_fd(), rustix::stdio::stdin()]
     }
 
     /// Returns the index of the keyboard among the inputs.
-    pub(super) fn index(&self) -> usize {
-        usize::from(self.changes.is_some())
+    pub(super) const fn index(&self) -> usize {
+        1
     }
 
     /// Returns whether more data may be available at the keyboard.
@@ -146,12 +148,13 @@ impl Keyboard {
 
     /// Returns whether the window has changed; cheap to call.
     pub(super) fn has_new_window(&self) -> bool {
-        self.changes.as_ref().is_some_and(WindowChanges::is_due)
+        self.changes.is_due()
     }
 
     /// Returns the new window size if it has changed.
     pub(super) fn new_window(&self) -> Option<WindowSize> {
-        self.changes.as_ref().filter(|changes| changes.take()).and_then(|_| window())
+        let is_new = self.changes.take() && self.is_interactive;
+        is_new.then(window).flatten()
     }
 }
 
