@@ -30,10 +30,11 @@ pub(crate) struct RemoteShell {
     _held: UnixStream,
 }
 
-fn shell() -> PtyProgram {
+/// Starts `program`, a shell.
+fn shell(program: &str) -> PtyProgram {
     let mut command = Command::new("/bin/sh");
     // The first line starts the shell: until plumb has opened the line, the line echoes its output.
-    command.args(["-c", "read line; exec sh"]);
+    command.args(["-c", &format!("read line; exec {program}")]);
     command.env("PS1", "ready:").env("TERM", "dumb").env_remove("ENV");
     Pty::open(SIZE).unwrap().start(command).unwrap()
 }
@@ -41,7 +42,7 @@ fn shell() -> PtyProgram {
 impl RemoteShell {
     /// Starts a shell behind a serial line.
     pub(crate) fn over_serial_line() -> Self {
-        let program = shell();
+        let program = shell("sh");
         let line = Pty::open(SIZE).unwrap();
         let destination = format!("serial:{}?baud=115200", line.path().display());
         let (held, ended) = UnixStream::pair().unwrap();
@@ -51,6 +52,16 @@ impl RemoteShell {
 
     /// Starts a shell that serves one client on plain TCP.
     pub(crate) fn over_tcp(fault: Fault) -> Self {
+        Self::start("sh", fault)
+    }
+
+    /// Starts `program`, a shell, which serves one client on plain TCP.
+    pub(crate) fn running(program: &str) -> Self {
+        Self::start(program, Fault::None)
+    }
+
+    fn start(program: &str, fault: Fault) -> Self {
+        let program = program.to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let destination = format!("tcp://{}", listener.local_addr().unwrap());
         let (held, ended) = UnixStream::pair().unwrap();
@@ -59,7 +70,7 @@ impl RemoteShell {
         thread::spawn(move || {
             let (client, _) = listener.accept().unwrap();
             client.set_nonblocking(true).unwrap();
-            relay(client, &shell(), &ended, fault, &counted);
+            relay(client, &shell(&program), &ended, fault, &counted);
         });
         Self { destination, faults, _held: held }
     }
