@@ -1,6 +1,7 @@
 //! Uploads that the user cancels or completes on a bulletin board, and downloads from programs that
 //! are ended.
 
+use super::login_harness::poll_until_timeout;
 use super::*;
 use net::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
@@ -74,43 +75,34 @@ fn a_complete_upload_by_zmodem_leaves_no_characters_on_a_bulletin_board() {
     close(&mut user);
 }
 
-/// Terminates plumb during a transfer that `start` begins, and checks that the remote shell continues.
-fn terminate_plumb(
-    directory: impl Fn(&Directories) -> &Path,
-    start: impl Fn(&Directories, &mut TerminalUser),
-) {
+/// Terminates plumb during a transfer with `program`, and checks that the program ends.
+fn terminate_plumb(program: &str, directory: impl Fn(&Directories) -> &Path) {
     let directories = Directories::new();
-    write_random_file(directory(&directories));
+    write_huge_file(directory(&directories));
     let shell = RemoteShell::over_serial_line();
-    let mut user = directories.log_in_to(&shell, &[]);
-    start(&directories, &mut user);
-    user.wait_for_text("kB ");
+    let mut user = directories.log_in_to(&shell, &["--download-limit", "4G"]);
+    user.type_keys(&format!("{program}; touch ended\r"));
+    if program == "rz" {
+        user.wait_for_text("The remote host waits for files");
+        user.type_keys(&format!("send {}/huge\r", directories.local.display()));
+    }
+    user.wait_for_text(" MB/s");
     user.send_signal(Signal::TERM);
     assert_eq!(user.read_until_exit().signal(), Some(Signal::TERM.as_raw()));
     user.assert_sane_terminal();
-    let mut user = directories.log_in(&[&shell.destination]);
-    user.wait_for_text("Escape character is");
-    assert_shell_works(&mut user);
-    close(&mut user);
+    poll_until_timeout(|| directories.remote.join("ended").exists().then_some(()));
 }
 
 #[test]
 #[ignore = "needs lrzsz"]
 fn a_terminated_plumb_ends_the_remote_sender() {
-    terminate_plumb(|directories| &directories.remote, |_, user| user.type_keys("sz huge\r"));
+    terminate_plumb("sz huge", |directories| &directories.remote);
 }
 
 #[test]
 #[ignore = "needs lrzsz"]
 fn a_terminated_plumb_ends_the_remote_receiver() {
-    terminate_plumb(
-        |directories| &directories.local,
-        |directories, user| {
-            user.type_keys("rz\r");
-            user.wait_for_text("The remote host waits for files");
-            user.type_keys(&format!("send {}/huge\r", directories.local.display()));
-        },
-    );
+    terminate_plumb("rz", |directories| &directories.local);
 }
 
 /// Starts a download from `program`, and sends `signal` to the program while data flows. Returns when

@@ -101,7 +101,7 @@ fn kill_rz_through(server: Server) {
             let server = server.start();
             let mut user = directories.log_in(&[SERVER, &server.port().to_string()]);
             user.wait_for_text("# ");
-            user.type_keys("PS1=rea''dy: exec bash --norc\r");
+            user.type_keys("PS1=rea''dy: LC_ALL=C.UTF-8 exec bash --norc\r");
             directories.enter_directory(&mut user);
             kill_receiver(&directories, &mut user, RZ, &content, Shell::WithEditor);
             close(&mut user);

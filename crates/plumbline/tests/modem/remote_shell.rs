@@ -36,6 +36,8 @@ fn shell(program: &str) -> PtyProgram {
     // The first line starts the shell: until plumb has opened the line, the line echoes its output.
     command.args(["-c", &format!("read line; exec {program}")]);
     command.env("PS1", "ready:").env("TERM", "dumb").env_remove("ENV");
+    // In the locale C, the line editor of bash reads the eighth bit as the meta key.
+    command.env("LC_ALL", "C.UTF-8");
     Pty::open(SIZE).unwrap().start(command).unwrap()
 }
 
@@ -121,7 +123,8 @@ fn relay(
                 if let Fault::ToHost { interval, .. } = fault {
                     damage(&mut bytes[..count], interval);
                 }
-                write_all(&bytes[..count], |rest| program.write(rest).unwrap());
+                let output = write_to_program(program, &bytes[..count]);
+                write_all(&output, |rest| client.write(rest).ok());
             }
             Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
         }
@@ -136,6 +139,22 @@ fn relay(
             None => {}
         }
     }
+}
+
+/// Writes all of `bytes`; returns the output of the program in this time, without which it may not read.
+fn write_to_program(program: &PtyProgram, bytes: &[u8]) -> Vec<u8> {
+    let mut output = Vec::new();
+    write_all(bytes, |rest| {
+        let written = program.write(rest).unwrap();
+        let mut buffer = [0; 4096];
+        if written.is_none()
+            && let Some(count) = program.read(&mut buffer).unwrap()
+        {
+            output.extend_from_slice(&buffer[..count]);
+        }
+        written
+    });
+    output
 }
 
 fn write_all(bytes: &[u8], mut write: impl FnMut(&[u8]) -> Option<usize>) {

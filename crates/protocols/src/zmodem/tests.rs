@@ -452,8 +452,8 @@ fn the_window_does_not_grow_if_more_data_only_lengthens_the_queue() {
     assert_eq!(acknowledge(10, 5), 64 * 1024);
     assert_eq!(acknowledge(30, 4), 64 * 1024, "the queue is as long as the path");
     assert_eq!(acknowledge(50, 1), 32 * 1024);
-    assert_eq!(acknowledge(50, 4), 16 * 1024);
-    assert_eq!(acknowledge(20, 1), 32 * 1024);
+    assert_eq!(acknowledge(50, 4), 4 * 1024);
+    assert_eq!(acknowledge(20, 1), 8 * 1024);
 }
 
 #[test]

@@ -18,8 +18,7 @@ use records::transfer::Outcome;
 const OUTPUT_MAX_LEN: usize = 8 * 1024;
 
 /// Advice after the end of a remote program that has left its terminal in raw mode.
-const RAW_TERMINAL: &str = "If the remote terminal does not respond to Enter, press ^J, type \
-                            stty sane and press ^J.";
+const RAW_TERMINAL: &str = "If Enter has no effect, press ^J, type stty sane and press ^J.";
 
 /// One transfer.
 #[derive(Debug)]

@@ -273,7 +273,7 @@ mod tests {
     fn silence_after_a_prompt_ends_a_download_of_blocks() {
         let mut text = SessionText::new(true);
         text.put(b"\xff\x01Killed\r\n# ", true, Instant::ZERO);
-        assert_eq!(text.timeout(Instant::ZERO + PROMPT_SILENCE), TextStep::Wait);
+        assert_eq!(text.timeout(Instant::ZERO + END_SILENCE), TextStep::Wait);
         assert_eq!(text.timeout(Instant::ZERO + BLOCK_PROMPT_SILENCE), TextStep::End);
     }
 
