@@ -127,10 +127,10 @@ fn replace(text: &str, name: &str, new: &str) -> String {
         return text.to_owned();
     };
     let rest = lines.get(start + 1..).unwrap_or_default();
-    let next = rest.iter().position(|line| is_header(line)).unwrap_or(rest.len());
+    let next = rest.iter().position(is_header).unwrap_or(rest.len());
     let body = rest.get(..next).unwrap_or_default();
     let is_content = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
-    let end = start + 1 + body.iter().rposition(|line| is_content(line)).map_or(0, |at| at + 1);
+    let end = start + 1 + body.iter().rposition(is_content).map_or(0, |at| at + 1);
     let before = lines.get(..start).unwrap_or_default().concat();
     let after = lines.get(end..).unwrap_or_default().concat();
     if new.is_empty() {

@@ -73,8 +73,9 @@ fn execute(
                 .collect(),
         )),
         ControlRequest::Flows { guest: None } => {
+            let now = event_loop.now();
             let all = (0..guests.len()).filter_map(|guest| event_loop.guest(guest));
-            Ok(ControlReply::Flows(all.flat_map(listed_flows).collect()))
+            Ok(ControlReply::Flows(all.flat_map(|guest| listed_flows(guest, now)).collect()))
         }
         ControlRequest::Flows { guest } => number_of(guest.as_deref(), guests).map(|guest| {
             let now = event_loop.now();

@@ -9,6 +9,8 @@ mod blocks_over_telnet;
 mod boards;
 #[path = "modem/cancelled.rs"]
 mod cancelled;
+#[path = "modem/killed_receiver.rs"]
+mod killed_receiver;
 #[expect(dead_code, reason = "each crate of tests uses its part of the harness")]
 mod login_harness;
 #[path = "modem/recorded_ends.rs"]

@@ -8,6 +8,7 @@ use super::session::{Login, Stage};
 use super::session_settings::PromptStyle;
 use super::transfer_state::OUTPUT_MAX_BYTES;
 use net::Cx;
+use net::time::Duration;
 use os::tty::CaughtSignals;
 use protocols::zmodem::Request;
 use transfer::modem::{Interruption, ModemCommand, ModemProtocol, ModemTransfer};
@@ -21,6 +22,10 @@ const REQUESTS: [u8; 2] = [b'C', 0x15];
 
 /// Sequence that ends a remote program that waits for files.
 const REFUSAL: &[u8] = b"\x18\x18\x18\x18\x18\x18\x18\x18\x08\x08\x08\x08\x08\x08\x08\x08";
+
+/// Time for the cancellation of a transfer after a termination signal or the end of the terminal. Our
+/// choice: longer than the round-trip time of most paths; service managers wait much longer.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Cause of a failure if the server has not agreed to BINARY.
 const WITHOUT_BINARY: &str = "The Telnet server did not agree to BINARY and may change files: use \
@@ -154,6 +159,33 @@ impl Login {
         self.stage = if is_active { Stage::Cancelling } else { Stage::LocalClosed };
     }
 
+    /// Cancels the transfer that runs, and ends the session. The remote program has a short time to
+    /// confirm.
+    fn end_because(&mut self, why: Interruption, cx: &mut Cx<'_>) {
+        if self.transfers.ends_at.is_none() {
+            self.transfers.ends_at = Some(cx.now + END_TIMEOUT);
+            self.cancel_transfer_because(why, cx);
+            self.close_session(cx);
+        }
+    }
+
+    /// Ends the session, because its terminal has been closed. A transfer that runs is cancelled before.
+    pub(super) fn on_display_closed(&mut self, cx: &mut Cx<'_>) {
+        if self.transfers.is_active() {
+            self.end_because(Interruption::TerminalClosed, cx);
+        } else {
+            self.stage = Stage::DisplayClosed;
+        }
+    }
+
+    /// Ends a session whose time for the end of a transfer has passed.
+    pub(super) fn end_cancellation_if_due(&mut self, cx: &Cx<'_>) {
+        if self.transfers.ends_at.is_some_and(|at| at <= cx.now) {
+            self.transfers.ends_at = None;
+            self.stage = Stage::LocalClosed;
+        }
+    }
+
     /// Starts a transfer that the user has requested.
     ///
     /// # Errors
@@ -208,8 +240,7 @@ impl Login {
         let signal = self.transfers.signals.as_ref().and_then(CaughtSignals::take);
         if let Some(signal) = signal {
             termination::record(signal.number);
-            self.cancel_transfer_because(Interruption::Signal(signal.name), cx);
-            self.close_session(cx);
+            self.end_because(Interruption::Signal(signal.name), cx);
         }
     }
 

@@ -192,6 +192,41 @@ fn a_script_without_its_file_ends_after_the_receiver_of_the_remote_host() {
 }
 
 #[test]
+fn a_termination_signal_cancels_the_transfer_and_ends_the_session_after_a_second() {
+    for is_confirmed in [true, false] {
+        let mut fixture = Fixture::new(LoginProtocol::Serial, true);
+        fixture.receives(SENDER_REQUEST);
+        fixture.sent();
+        let mut cx = fixture.context.cx();
+        let began = cx.now;
+        fixture.login.end_because(Interruption::Signal("SIGTERM"), &mut cx);
+        assert_eq!(fixture.login.deadline(), Some(began + END_TIMEOUT));
+        assert_eq!(fixture.sent(), REFUSAL);
+        assert!(fixture.login.stage == Stage::Cancelling);
+        if is_confirmed {
+            fixture.receives(REFUSAL);
+            fixture.passes_silence();
+        } else {
+            fixture.receives(b"data in flight");
+            let mut cx = fixture.context.cx();
+            cx.now = began + END_TIMEOUT;
+            fixture.login.run(&mut cx);
+        }
+        assert!(fixture.login.is_over());
+    }
+}
+
+#[test]
+fn the_end_of_the_terminal_cancels_the_transfer_first() {
+    let mut fixture = Fixture::new(LoginProtocol::Serial, true);
+    fixture.receives(SENDER_REQUEST);
+    fixture.sent();
+    fixture.login.on_display_closed(&mut fixture.context.cx());
+    assert!(!fixture.login.is_over());
+    assert_eq!(fixture.sent(), REFUSAL);
+}
+
+#[test]
 fn the_end_of_a_session_waits_for_the_remote_programs_that_it_cancels() {
     for request in [SENDER_REQUEST, RECEIVER_REQUEST] {
         let mut fixture = Fixture::new(LoginProtocol::Serial, true);

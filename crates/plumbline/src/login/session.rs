@@ -287,7 +287,7 @@ impl Login {
                 }
                 self.input.keyboard.put_back(buffer);
             }
-            Read::End if self.settings.is_interactive => self.stage = Stage::DisplayClosed,
+            Read::End if self.settings.is_interactive => self.on_display_closed(cx),
             Read::End => self.end_pipe(cx),
         }
         cx.meter.enter(previous_account);
@@ -304,7 +304,7 @@ impl Login {
     fn write_display(&mut self, cx: &mut Cx<'_>) -> Result<()> {
         match self.display.flush(cx) {
             // The reader of the pipe has gone, or the terminal window was closed.
-            Err(error) if is_hang_up(&error) => self.stage = Stage::DisplayClosed,
+            Err(error) if is_hang_up(&error) => self.on_display_closed(cx),
             write_result => write_result.context("cannot write to the standard output")?,
         }
         Ok(())
@@ -385,6 +385,7 @@ impl Stream for Login {
     fn run(&mut self, cx: &mut Cx<'_>) {
         self.protocol.send_queued(cx);
         self.run_transfer(cx);
+        self.end_cancellation_if_due(cx);
         self.run_script(cx);
         self.display.request_status_if_due(cx.now);
         self.display.prediction.run(cx);
@@ -404,6 +405,7 @@ impl Stream for Login {
             self.input.script_deadline(),
             self.display.deadline(),
             self.transfers.deadline(),
+            self.transfers.ends_at,
         ];
         parts.into_iter().flatten().min()
     }

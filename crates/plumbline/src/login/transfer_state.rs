@@ -30,6 +30,9 @@ pub(super) struct FileTransfers {
     pub(super) unclaimed: Option<Option<String>>,
     /// Whether a receiver on the remote host waits for files.
     pub(super) is_awaited: bool,
+    /// Time at which the session ends after a termination signal, even if the remote program has not
+    /// confirmed the cancellation.
+    pub(super) ends_at: Option<Instant>,
     /// Last byte of the remote host before a transfer: the request of an XMODEM or YMODEM receiver,
     /// which repeats it only after several seconds.
     pub(super) last_byte: Option<u8>,
@@ -49,6 +52,7 @@ impl FileTransfers {
             script_command: None,
             unclaimed: None,
             is_awaited: false,
+            ends_at: None,
             last_byte: None,
         }
     }

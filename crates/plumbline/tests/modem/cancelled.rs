@@ -1,9 +1,11 @@
 //! Uploads that the user cancels or completes on a bulletin board, and downloads from programs that
 //! are ended.
 
+use super::login_harness::poll_until_timeout;
 use super::*;
 use net::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
+use std::os::unix::process::ExitStatusExt;
 
 /// Maximum time until the end of a download from a killed program is noticed: ten times the goal.
 const KILLED_TIMEOUT: Duration = Duration::from_secs(100);
@@ -73,6 +75,36 @@ fn a_complete_upload_by_zmodem_leaves_no_characters_on_a_bulletin_board() {
     close(&mut user);
 }
 
+/// Terminates plumb during a transfer with `program`, and checks that the program ends.
+fn terminate_plumb(program: &str, directory: impl Fn(&Directories) -> &Path) {
+    let directories = Directories::new();
+    write_huge_file(directory(&directories));
+    let shell = RemoteShell::over_serial_line();
+    let mut user = directories.log_in_to(&shell, &["--download-limit", "4G"]);
+    user.type_keys(&format!("{program}; touch ended\r"));
+    if program == "rz" {
+        user.wait_for_text("The remote host waits for files");
+        user.type_keys(&format!("send {}/huge\r", directories.local.display()));
+    }
+    user.wait_for_text(" MB/s");
+    user.send_signal(Signal::TERM);
+    assert_eq!(user.read_until_exit().signal(), Some(Signal::TERM.as_raw()));
+    user.assert_sane_terminal();
+    poll_until_timeout(|| directories.remote.join("ended").exists().then_some(()));
+}
+
+#[test]
+#[ignore = "needs lrzsz"]
+fn a_terminated_plumb_ends_the_remote_sender() {
+    terminate_plumb("sz huge", |directories| &directories.remote);
+}
+
+#[test]
+#[ignore = "needs lrzsz"]
+fn a_terminated_plumb_ends_the_remote_receiver() {
+    terminate_plumb("rz", |directories| &directories.local);
+}
+
 /// Starts a download from `program`, and sends `signal` to the program while data flows. Returns when
 /// the end of the download is displayed.
 fn end_program(
@@ -98,7 +130,7 @@ fn end_program(
 }
 
 /// Sends `signal` to the program that has written its process number to the remote directory.
-fn signal_program(directories: &Directories, signal: Signal) {
+pub(super) fn signal_program(directories: &Directories, signal: Signal) {
     let pid = fs::read_to_string(directories.remote.join("pid")).unwrap();
     let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
     kill_process(pid, signal).unwrap();
@@ -135,7 +167,7 @@ fn a_download_by_zmodem_from_a_killed_program_ends_although_the_terminal_does_no
 
 #[test]
 #[ignore = "needs root or a user namespace, lrzsz and busybox"]
-fn a_download_by_zmodem_from_a_killed_program_ends_at_the_echo_of_the_next_header() {
+fn a_download_by_zmodem_from_a_killed_program_ends_at_the_prompt_of_the_shell() {
     in_new_network(|| {
         let directories = Directories::new();
         let server = Server::Busybox.start();

@@ -30,18 +30,21 @@ pub(crate) struct RemoteShell {
     _held: UnixStream,
 }
 
-fn shell() -> PtyProgram {
+/// Starts `program`, a shell.
+fn shell(program: &str) -> PtyProgram {
     let mut command = Command::new("/bin/sh");
     // The first line starts the shell: until plumb has opened the line, the line echoes its output.
-    command.args(["-c", "read line; exec sh"]);
+    command.args(["-c", &format!("read line; exec {program}")]);
     command.env("PS1", "ready:").env("TERM", "dumb").env_remove("ENV");
+    // In the locale C, the line editor of bash reads the eighth bit as the meta key.
+    command.env("LC_ALL", "C.UTF-8");
     Pty::open(SIZE).unwrap().start(command).unwrap()
 }
 
 impl RemoteShell {
     /// Starts a shell behind a serial line.
     pub(crate) fn over_serial_line() -> Self {
-        let program = shell();
+        let program = shell("sh");
         let line = Pty::open(SIZE).unwrap();
         let destination = format!("serial:{}?baud=115200", line.path().display());
         let (held, ended) = UnixStream::pair().unwrap();
@@ -51,6 +54,16 @@ impl RemoteShell {
 
     /// Starts a shell that serves one client on plain TCP.
     pub(crate) fn over_tcp(fault: Fault) -> Self {
+        Self::start("sh", fault)
+    }
+
+    /// Starts `program`, a shell, which serves one client on plain TCP.
+    pub(crate) fn running(program: &str) -> Self {
+        Self::start(program, Fault::None)
+    }
+
+    fn start(program: &str, fault: Fault) -> Self {
+        let program = program.to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let destination = format!("tcp://{}", listener.local_addr().unwrap());
         let (held, ended) = UnixStream::pair().unwrap();
@@ -59,7 +72,7 @@ impl RemoteShell {
         thread::spawn(move || {
             let (client, _) = listener.accept().unwrap();
             client.set_nonblocking(true).unwrap();
-            relay(client, &shell(), &ended, fault, &counted);
+            relay(client, &shell(&program), &ended, fault, &counted);
         });
         Self { destination, faults, _held: held }
     }
@@ -110,7 +123,8 @@ fn relay(
                 if let Fault::ToHost { interval, .. } = fault {
                     damage(&mut bytes[..count], interval);
                 }
-                write_all(&bytes[..count], |rest| program.write(rest).unwrap());
+                let output = write_to_program(program, &bytes[..count]);
+                write_all(&output, |rest| client.write(rest).ok());
             }
             Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
         }
@@ -125,6 +139,22 @@ fn relay(
             None => {}
         }
     }
+}
+
+/// Writes all of `bytes`; returns the output of the program in this time, without which it may not read.
+fn write_to_program(program: &PtyProgram, bytes: &[u8]) -> Vec<u8> {
+    let mut output = Vec::new();
+    write_all(bytes, |rest| {
+        let written = program.write(rest).unwrap();
+        let mut buffer = [0; 4096];
+        if written.is_none()
+            && let Some(count) = program.read(&mut buffer).unwrap()
+        {
+            output.extend_from_slice(&buffer[..count]);
+        }
+        written
+    });
+    output
 }
 
 fn write_all(bytes: &[u8], mut write: impl FnMut(&[u8]) -> Option<usize>) {

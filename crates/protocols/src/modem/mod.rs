@@ -26,6 +26,7 @@ mod nul_after_cr;
 mod retry_timer;
 #[cfg(test)]
 pub(crate) mod simulated_line;
+mod unexpected_text;
 
 pub use crc::Crc32;
 pub use file_info::FileInfo;
@@ -33,6 +34,7 @@ pub use file_info::FileInfo;
 pub(crate) use crc::{crc16, crc16_of};
 pub(crate) use nul_after_cr::{NulAfterCr, UnitParser};
 pub(crate) use retry_timer::{RetryExpiry, RetryTimer};
+pub(crate) use unexpected_text::UnexpectedText;
 
 /// Event of a receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,6 +86,8 @@ pub enum ModemFailure {
     NoAnswer,
     /// The remote program no longer answers.
     Silence,
+    /// The remote program has ended: text of the session arrives instead of answers.
+    Ended,
     /// The same part of the file arrived damaged too often.
     TooManyErrors,
     /// The remote program requested the execution of a command.

@@ -2,7 +2,7 @@
 
 use super::block::{ACK, CANCEL_COUNT, CRC_REQUEST, Check, EOT, NAK, padding, put_block};
 use super::{LONG_BLOCK_LEN, SHORT_BLOCK_LEN};
-use crate::modem::{CAN, DataRequest, ModemFailure, RetryExpiry, RetryTimer};
+use crate::modem::{CAN, DataRequest, ModemFailure, RetryExpiry, RetryTimer, UnexpectedText};
 use alloc::vec::Vec;
 use net::cx::Cx;
 use net::meter::Counter;
@@ -29,6 +29,9 @@ const END_REPETITIONS: u8 = 3;
 const DOUBLED_PART: usize = 4;
 /// Timeout for an acknowledgment.
 const ACK_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time without an answer after unexpected text after which the receiver has ended. Our choice: less
+/// than the timeout, after which the block would be repeated to a shell.
+const ENDED_TIME: Duration = Duration::from_secs(8);
 
 /// Result of a call of [`BlockSender::receive`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +63,8 @@ pub(crate) struct BlockSender {
     answer_pause: Duration,
     cans: u8,
     timer: RetryTimer,
+    /// Text since the last answer.
+    text: UnexpectedText,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +122,7 @@ impl BlockSender {
             answer_pause: ANSWER_PAUSE_MIN,
             cans: 0,
             timer,
+            text: UnexpectedText::default(),
         }
     }
 
@@ -180,6 +186,12 @@ impl BlockSender {
         self.ready_at = cx.now + self.answer_pause;
         // An answer can only refer to a block that was sent.
         let is_sent = !self.must_send;
+        if matches!(answer, ACK | NAK) {
+            self.text.clear();
+        } else if self.state != State::Starting && (answer != CRC_REQUEST || self.text.is_running())
+        {
+            self.text.push(answer, cx.now);
+        }
         match (self.state, answer) {
             (State::Starting, NAK | CRC_REQUEST) => {
                 self.check = if answer == NAK { Check::Sum } else { Check::Crc };
@@ -222,7 +234,8 @@ impl BlockSender {
 
     /// Appends the pending block.
     pub(crate) fn transmit(&mut self, out: &mut Vec<u8>, cx: &mut Cx<'_>) -> Option<usize> {
-        if cx.now < self.ready_at || !core::mem::take(&mut self.must_send) {
+        let is_due = cx.now >= self.ready_at && self.text.age(cx.now).is_none();
+        if !is_due || !core::mem::take(&mut self.must_send) {
             return None;
         }
         let start = out.len();
@@ -239,12 +252,21 @@ impl BlockSender {
     }
 
     /// Returns when [`Self::timeout`] is due.
-    pub(crate) const fn deadline(&self) -> Option<Instant> {
-        if self.must_send { Some(self.ready_at) } else { self.timer.deadline() }
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let sending = if self.must_send { Some(self.ready_at) } else { self.timer.deadline() };
+        self.text.reaches(ENDED_TIME).or(sending)
+    }
+
+    /// Returns and removes the text of the session that was received instead of an answer.
+    pub(crate) fn take_text(&mut self) -> Vec<u8> {
+        self.text.take()
     }
 
     /// Sends the last block again; returns the result if it was sent too often.
     pub(crate) fn timeout(&mut self, cx: &mut Cx<'_>) -> Option<SentBlocks> {
+        if let Some(age) = self.text.age(cx.now) {
+            return (age >= ENDED_TIME).then_some(SentBlocks::Failed(ModemFailure::Ended));
+        }
         match self.timer.expire(cx.now) {
             RetryExpiry::NotYet => return None,
             // All data is acknowledged; only the last acknowledgment is missing.

@@ -23,6 +23,9 @@
 //! answer to the next block. A repeated block is acknowledged and dropped. Any other block number
 //! ends the transfer: the protocol cannot recover.
 //!
+//! If text arrives instead of an acknowledgment and no answer follows in 8 s, the receiver has ended. The
+//! block is not repeated in this time. The block in flight reaches the shell: the protocol has no escapes.
+//!
 //! Two CAN characters between blocks cancel the transfer. Checksums, CRC and blocks of 1024 bytes
 //! are implemented. Streaming (YMODEM-g) is not.
 

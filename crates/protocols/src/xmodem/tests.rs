@@ -191,6 +191,63 @@ fn text_after_the_end_of_the_file_shows_that_the_receiver_has_ended() {
     assert_eq!(input, b"$ ls");
 }
 
+/// Returns a sender that has sent block 1, and its context.
+fn sender_in_file() -> (Sender, OwnedCx) {
+    let mut sender = Sender::new(true, Instant::ZERO);
+    let mut cx = OwnedCx::default();
+    sender.receive(&mut b"C".as_slice(), &mut cx.cx());
+    sender.event();
+    sender.put_data(&[7; LONG_BLOCK_LEN]);
+    cx.now = sender.deadline().unwrap();
+    assert!(sender.transmit(&mut Vec::new(), &mut cx.cx()).is_some());
+    (sender, cx)
+}
+
+#[test]
+fn text_of_a_shell_instead_of_an_answer_ends_an_upload_without_a_repetition() {
+    for text in [&b"Killed\r\n# "[..], b"\xff# "] {
+        let (mut sender, mut cx) = sender_in_file();
+        let began = cx.now;
+        sender.receive(&mut &text[..], &mut cx.cx());
+        let mut out = Vec::new();
+        let event = loop {
+            sender.transmit(&mut out, &mut cx.cx());
+            if let Some(event) = sender.event() {
+                break event;
+            }
+            cx.now = sender.deadline().unwrap();
+            sender.timeout(&mut cx.cx());
+        };
+        assert_eq!((event, out), (SenderEvent::Failed(ModemFailure::Ended), Vec::new()));
+        assert_eq!(cx.now - began, Duration::from_secs(8));
+        assert!(text.ends_with(&sender.take_text()));
+    }
+}
+
+#[test]
+fn noise_and_repeated_requests_do_not_end_an_upload() {
+    for noise in [&b"~a\xb0x)\x80 "[..], b"CCCCCCCC", b"", b"text\r\n\x06"] {
+        let (mut sender, mut cx) = sender_in_file();
+        sender.receive(&mut &noise[..], &mut cx.cx());
+        if !noise.ends_with(&[0x06]) {
+            cx.now = sender.deadline().unwrap();
+            sender.timeout(&mut cx.cx());
+            assert!(sender.transmit(&mut Vec::new(), &mut cx.cx()).is_some(), "{noise:?}");
+            sender.receive(&mut [0x06].as_slice(), &mut cx.cx());
+        }
+        let position = LONG_BLOCK_LEN as u64;
+        assert_eq!(sender.data_request().unwrap().position, position, "{noise:?}");
+    }
+}
+
+#[test]
+fn a_block_that_was_requested_again_is_not_sent_to_a_shell() {
+    let (mut sender, mut cx) = sender_in_file();
+    sender.receive(&mut b"\x15Killed\n# ".as_slice(), &mut cx.cx());
+    cx.now = cx.now + Duration::from_secs(1);
+    assert_eq!(sender.transmit(&mut Vec::new(), &mut cx.cx()), None);
+}
+
 /// Returns a receiver that has received block 1, and its context.
 fn receiver_in_file() -> (Receiver, OwnedCx) {
     let mut receiver = Receiver::new();

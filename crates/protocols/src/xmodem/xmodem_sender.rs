@@ -93,6 +93,11 @@ impl Sender {
         }
     }
 
+    /// Returns and removes the text of the session that was received instead of an answer.
+    pub fn take_text(&mut self) -> Vec<u8> {
+        self.blocks.take_text()
+    }
+
     /// Returns whether the transfer has ended.
     #[must_use]
     pub const fn is_over(&self) -> bool {

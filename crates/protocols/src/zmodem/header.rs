@@ -15,6 +15,8 @@ pub(super) const ZBIN32: u8 = b'C';
 
 const XON: u8 = 0x11;
 const LF_WITH_PARITY: u8 = 0x8a;
+/// ^U, which erases a line in a terminal driver or a line editor.
+const ERASE_LINE: u8 = 0x15;
 
 /// Type of a header, with the names of the protocol reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,15 +175,9 @@ impl Header {
         Some(Self::new(FrameType::from_code(code)?, position))
     }
 
-    /// Appends the header in hexadecimal digits.
+    /// Appends the header in hexadecimal digits, with its line end.
     pub(super) fn put_hex(self, out: &mut Vec<u8>) {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let digit = |nibble: u8| DIGITS.get(usize::from(nibble)).copied().unwrap_or(b'0');
-        out.extend_from_slice(&[ZPAD, ZPAD, ZDLE, ZHEX]);
-        let bytes = self.bytes();
-        for byte in bytes.into_iter().chain(crc16_of(&bytes).to_be_bytes()) {
-            out.extend_from_slice(&[digit(byte >> 4), digit(byte & 0x0f)]);
-        }
+        self.put_hex_digits(out);
         out.extend_from_slice(&[b'\r', LF_WITH_PARITY]);
         // XON releases a sender that noise has stopped. After these two, the peer sends nothing.
         if !matches!(self.frame_type, FrameType::Zfin | FrameType::Zack) {
@@ -189,8 +185,25 @@ impl Header {
         }
     }
 
+    /// Appends the header in hexadecimal digits, and the character that erases it from the command
+    /// line of a shell. A sender skips that character.
+    pub(super) fn put_erased_hex(self, out: &mut Vec<u8>) {
+        self.put_hex_digits(out);
+        out.push(ERASE_LINE);
+    }
+
+    fn put_hex_digits(self, out: &mut Vec<u8>) {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let digit = |nibble: u8| DIGITS.get(usize::from(nibble)).copied().unwrap_or(b'0');
+        out.extend_from_slice(&[ZPAD, ZPAD, ZDLE, ZHEX]);
+        let bytes = self.bytes();
+        for byte in bytes.into_iter().chain(crc16_of(&bytes).to_be_bytes()) {
+            out.extend_from_slice(&[digit(byte >> 4), digit(byte & 0x0f)]);
+        }
+    }
+
     /// Appends the header in binary.
-    pub(super) fn put_binary(self, check: Check, escaping: &mut Escaping, out: &mut Vec<u8>) {
+    pub(super) fn put_binary(self, check: Check, escaping: Escaping, out: &mut Vec<u8>) {
         out.extend_from_slice(&[ZPAD, ZDLE, if check == Check::Crc32 { ZBIN32 } else { ZBIN }]);
         let bytes = self.bytes();
         put_escaped(&bytes, escaping, out);

@@ -19,7 +19,7 @@
 //!
 //! A frame is a header (`header`) and, after some headers, subpackets of data (`subpacket`). Headers
 //! are encoded in hexadecimal digits or in binary; binary headers and subpackets have a CRC of 16 or
-//! 32 bits, and escape ZDLE and the characters of flow control. `parser` recognizes headers in any
+//! 32 bits, and escape control characters. `parser` recognizes headers in any
 //! text before them and checks every CRC. `autostart` finds the first header of a transfer in the
 //! output of a terminal session.
 //!
@@ -28,9 +28,15 @@
 //! partial file requests the CRC of its length (ZCRC) before it continues the file.
 //!
 //! The sender limits the unacknowledged data to a window: after each quarter of the window, it
-//! requests a ZACK. The window keeps the position that is displayed close to the position of the
-//! receiver, and limits the time of a cancellation. If the receiver has a small buffer or cannot
+//! requests a ZACK. The window grows only while the delay of the ZACK stays close to the shortest one, so
+//! that little data waits in queues: it keeps the position that is displayed close to the position of
+//! the receiver, limits the time of a cancellation, and limits the data that a shell reads if the
+//! receiver is killed. If the receiver has a small buffer or cannot
 //! receive while it writes, each buffer is acknowledged before the next one is sent.
+//!
+//! If text arrives instead of a header during an upload, the sender sends no data, and requests four
+//! answers in 4 s, in binary frames whose control characters are escaped. Without an answer in 6 s, the
+//! receiver has ended. A receiver that noise has disturbed answers.
 //!
 //! Five consecutive CAN characters cancel the transfer. After a timeout, both ends repeat their last
 //! header, at most ten times without progress.

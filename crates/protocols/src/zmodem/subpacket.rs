@@ -2,6 +2,18 @@
 //!
 //! The end of a subpacket is ZDLE, one of four characters, and the CRC of the data and of that
 //! character.
+//!
+//! The protocol reference requires escapes for ZDLE and the characters of flow control, and permits
+//! them for every control character (section 7.2). This sender escapes all control characters, 0x01 to
+//! 0x1f and 0x81 to 0x9f, in data, headers and checks. If the receiver is killed, a shell reads the data
+//! in flight. The terminal driver and the line editor of a shell act on control characters: CR, LF and
+//! ^O execute a line, ^C, ^D, ^Z and ^\ end or stop a program, and TAB and ESC start commands of the
+//! editor. Terminals that strip the eighth bit, and editors that read it as the meta key, act on the
+//! second range. NUL and 0x80 have no effect there and are frequent in binary files; they are escaped if
+//! the receiver or Telnet without BINARY requires it.
+//!
+//! The escapes add 24% to random bytes, of which the characters that the reference requires are 3%, and
+//! 2% to 5% to text.
 
 use super::ZDLE;
 use crate::modem::{Crc32, crc16, crc16_of};
@@ -47,13 +59,7 @@ impl Check {
     }
 
     /// Appends the check of `data` and the character after it.
-    pub(super) fn put(
-        self,
-        data: &[u8],
-        end: Option<u8>,
-        escaping: &mut Escaping,
-        out: &mut Vec<u8>,
-    ) {
+    pub(super) fn put(self, data: &[u8], end: Option<u8>, escaping: Escaping, out: &mut Vec<u8>) {
         let (value, len) = self.value(data, end);
         put_escaped(value.get(..len).unwrap_or_default(), escaping, out);
     }
@@ -98,41 +104,34 @@ impl SubpacketEnd {
     }
 }
 
-/// State of the escaping of output.
+/// Rules of the escaping of output.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Escaping {
-    /// Whether all control characters are escaped.
-    pub(super) escapes_controls: bool,
-    /// Whether NUL and CR are escaped, which Telnet without BINARY changes.
-    pub(super) escapes_nul_and_cr: bool,
-    last: u8,
+    /// Whether the receiver requires that NUL is also escaped, with and without parity.
+    pub(super) escapes_all_controls: bool,
+    /// Whether Telnet without BINARY carries the output, which changes NUL.
+    pub(super) is_nvt: bool,
 }
 
 impl Escaping {
-    /// Returns whether `byte` is escaped after the byte that was escaped last.
-    fn is_needed(self, byte: u8) -> bool {
-        match byte & 0x7f {
-            // DLE and flow control, with and without parity.
-            0x10 | 0x11 | 0x13 => true,
-            _ if byte == ZDLE => true,
-            0 | b'\r' if self.escapes_nul_and_cr => true,
-            // CR after @: a Telenet network would switch to its command mode.
-            b'\r' => self.escapes_controls || self.last & 0x7f == b'@',
-            0..=0x1f => self.escapes_controls,
-            _ => false,
+    /// Returns whether `byte` is escaped.
+    const fn is_needed(self, byte: u8) -> bool {
+        match byte {
+            0 => self.escapes_all_controls || self.is_nvt,
+            0x80 => self.escapes_all_controls,
+            _ => byte & 0x60 == 0,
         }
     }
 }
 
 /// Appends bytes with their escapes.
-pub(super) fn put_escaped(bytes: &[u8], escaping: &mut Escaping, out: &mut Vec<u8>) {
+pub(super) fn put_escaped(bytes: &[u8], escaping: Escaping, out: &mut Vec<u8>) {
     for &byte in bytes {
         if escaping.is_needed(byte) {
             out.extend_from_slice(&[ZDLE, byte ^ 0x40]);
         } else {
             out.push(byte);
         }
-        escaping.last = byte;
     }
 }
 
@@ -141,12 +140,11 @@ pub(super) fn put_subpacket(
     data: &[u8],
     end: SubpacketEnd,
     check: Check,
-    escaping: &mut Escaping,
+    escaping: Escaping,
     out: &mut Vec<u8>,
 ) {
     put_escaped(data, escaping, out);
     out.extend_from_slice(&[ZDLE, end.code()]);
-    escaping.last = end.code();
     check.put(data, Some(end.code()), escaping, out);
     if end == SubpacketEnd::Zcrcw {
         out.push(0x11);

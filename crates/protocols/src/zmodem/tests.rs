@@ -1,5 +1,6 @@
 //! Sender and receiver over a simulated line, and golden frames.
 
+use super::zmodem_sender::ENDED_TIME;
 use super::*;
 use crate::modem::simulated_line::{
     Faults, Files, ReceivingEngine, SendingEngine, TelnetServer, Transfer, delegate_methods, file,
@@ -192,12 +193,12 @@ fn a_command_is_refused() {
 fn the_attention_sequence_is_never_sent() {
     let mut receiver = Receiver::new(Instant::ZERO);
     let mut cx = OwnedCx::default();
-    let mut escaping = subpacket::Escaping::default();
+    let escaping = subpacket::Escaping::default();
     let mut input = Vec::new();
     let check = subpacket::Check::Crc16;
-    header::Header::new(header::FrameType::Zsinit, 0).put_binary(check, &mut escaping, &mut input);
+    header::Header::new(header::FrameType::Zsinit, 0).put_binary(check, escaping, &mut input);
     let end = subpacket::SubpacketEnd::Zcrcw;
-    subpacket::put_subpacket(b"rm -r *\r\0", end, check, &mut escaping, &mut input);
+    subpacket::put_subpacket(b"rm -r *\r\0", end, check, escaping, &mut input);
     let acknowledged = answer(&mut receiver, &input, &mut cx);
     assert_eq!(acknowledged, b"**\x18B0300000000eed2\r\x8a");
     // A damaged header would be announced by the attention sequence.
@@ -318,20 +319,20 @@ fn an_upload_ends_without_the_line_end_of_the_last_header() {
 fn a_subpacket_may_take_longer_than_the_timeout() {
     let mut cx = OwnedCx::default();
     let mut receiver = Receiver::new(Instant::ZERO);
-    let mut escaping = subpacket::Escaping::default();
+    let escaping = subpacket::Escaping::default();
     let (info, content) = file(1000);
     let check = subpacket::Check::Crc32;
     let mut input = Vec::new();
-    header::Header::zfile().put_binary(check, &mut escaping, &mut input);
+    header::Header::zfile().put_binary(check, escaping, &mut input);
     let end = subpacket::SubpacketEnd::Zcrcw;
-    subpacket::put_subpacket(&info.emit(), end, check, &mut escaping, &mut input);
+    subpacket::put_subpacket(&info.emit(), end, check, escaping, &mut input);
     receiver.receive(&mut input.as_slice(), &mut cx.cx());
     assert!(matches!(receiver.event(), Some(ReceiverEvent::Offer(_))));
     receiver.accept(0, &mut cx.cx());
     input.clear();
-    header::Header::new(header::FrameType::Zdata, 0).put_binary(check, &mut escaping, &mut input);
+    header::Header::new(header::FrameType::Zdata, 0).put_binary(check, escaping, &mut input);
     let end = subpacket::SubpacketEnd::Zcrce;
-    subpacket::put_subpacket(&content, end, check, &mut escaping, &mut input);
+    subpacket::put_subpacket(&content, end, check, escaping, &mut input);
     // 300 bit/s.
     for byte in input {
         cx.now = cx.now + Duration::from_millis(33);
@@ -409,29 +410,50 @@ fn fill_window(sender: &mut Sender, cx: &mut OwnedCx) -> u64 {
     end
 }
 
-#[test]
-fn the_window_grows_if_data_is_acknowledged_soon_and_shrinks_on_a_slow_line() {
-    let mut cx = OwnedCx::default();
-    let mut sender = sending_sender(&mut cx);
-    let mut end = fill_window(&mut sender, &mut cx);
-    let mut acknowledge = |delay_s, count| {
+/// Returns a function that acknowledges a number of windows, each after this number of milliseconds, and
+/// returns the length of the next window.
+fn window_at_delays<'a>(
+    sender: &'a mut Sender,
+    cx: &'a mut OwnedCx,
+) -> impl FnMut(u64, usize) -> u64 {
+    let mut end = fill_window(sender, cx);
+    move |delay_ms, count| {
         let mut window = 0;
         for _ in 0..count {
-            cx.now = cx.now + Duration::from_secs(delay_s);
+            cx.now = cx.now + Duration::from_millis(delay_ms);
             let mut answer = Vec::new();
             let position = u32::try_from(end).unwrap();
             header::Header::new(header::FrameType::Zack, position).put_hex(&mut answer);
             sender.receive(&mut answer.as_slice(), &mut cx.cx());
-            let next = fill_window(&mut sender, &mut cx);
+            let next = fill_window(sender, cx);
             window = next - end;
             end = next;
         }
         window
-    };
-    assert_eq!(acknowledge(0, 1), 4 * 1024);
-    assert_eq!(acknowledge(1, 8), 256 * 1024);
-    assert_eq!(acknowledge(2, 8), 1024);
-    assert_eq!(acknowledge(34, 2), 1024, "300 bit/s");
+    }
+}
+
+#[test]
+fn the_window_grows_if_data_is_acknowledged_soon_and_shrinks_on_a_slow_line() {
+    let mut cx = OwnedCx::default();
+    let mut sender = sending_sender(&mut cx);
+    let mut acknowledge = window_at_delays(&mut sender, &mut cx);
+    assert_eq!(acknowledge(500, 1), 4 * 1024);
+    assert_eq!(acknowledge(1000, 8), 256 * 1024);
+    assert_eq!(acknowledge(2000, 9), 1024);
+    assert_eq!(acknowledge(34_000, 2), 1024, "300 bit/s");
+}
+
+#[test]
+fn the_window_does_not_grow_if_more_data_only_lengthens_the_queue() {
+    let mut cx = OwnedCx::default();
+    let mut sender = sending_sender(&mut cx);
+    let mut acknowledge = window_at_delays(&mut sender, &mut cx);
+    assert_eq!(acknowledge(10, 5), 64 * 1024);
+    assert_eq!(acknowledge(30, 4), 64 * 1024, "the queue is as long as the path");
+    assert_eq!(acknowledge(50, 1), 32 * 1024);
+    assert_eq!(acknowledge(50, 4), 4 * 1024);
+    assert_eq!(acknowledge(20, 1), 8 * 1024);
 }
 
 #[test]
@@ -450,18 +472,79 @@ fn an_upload_to_a_receiver_that_does_not_answer_fails_after_a_minute() {
     assert_eq!(cx.now - began, Duration::from_secs(60));
 }
 
-#[test]
-fn control_characters_are_escaped_if_the_receiver_requires_it() {
-    let mut escaping = subpacket::Escaping::default();
-    escaping.escapes_controls = true;
+/// Advances the time to the deadlines of the sender until it has an event; returns the event and the
+/// output before it.
+fn wait_for_event(sender: &mut Sender, cx: &mut OwnedCx) -> (SenderEvent, Vec<u8>) {
     let mut out = Vec::new();
-    let bytes: Vec<u8> = (0..=255).collect();
-    subpacket::put_escaped(&bytes, &mut escaping, &mut out);
-    assert!(out.iter().all(|byte| byte & 0x60 != 0 || *byte == ZDLE));
+    loop {
+        sender.transmit(&mut out);
+        if let Some(event) = sender.event() {
+            return (event, out);
+        }
+        cx.now = cx.now.max(sender.deadline().unwrap());
+        sender.timeout(&mut cx.cx());
+    }
 }
 
 #[test]
-fn nul_and_cr_are_escaped_for_telnet_without_binary() {
+fn text_of_a_shell_and_no_answer_to_requests_end_an_upload_within_ten_seconds() {
+    let mut cx = OwnedCx::default();
+    let mut sender = sending_sender(&mut cx);
+    while sender.transmit(&mut Vec::new()).is_some() {}
+    sender.receive(&mut b"Killed\r\n$ ".as_slice(), &mut cx.cx());
+    assert_eq!(sender.data_request(), None, "no data is sent to a shell");
+    let (event, requests) = wait_for_event(&mut sender, &mut cx);
+    assert_eq!(event, SenderEvent::Failed(ModemFailure::Ended));
+    assert_eq!(cx.now - Instant::ZERO, ENDED_TIME);
+    assert_eq!(sender.take_text(), b"Killed\r\n$ ");
+    assert_eq!(requests.windows(3).filter(|bytes| bytes == b"*\x18A").count(), 4);
+    let is_harmless = |byte: &u8| byte & 0x60 != 0 || matches!(*byte, 0 | 0x11 | ZDLE | 0x80);
+    assert!(requests.iter().all(is_harmless), "{}", requests.escape_ascii());
+    let mut cancellation = Vec::new();
+    sender.transmit(&mut cancellation);
+    assert_eq!(cancellation, crate::modem::CANCEL_SEQUENCE);
+}
+
+#[test]
+fn a_receiver_that_answers_after_text_continues() {
+    let mut cx = OwnedCx::default();
+    let mut sender = sending_sender(&mut cx);
+    let end = fill_window(&mut sender, &mut cx);
+    sender.receive(&mut b"noise that looks like text".as_slice(), &mut cx.cx());
+    cx.now = sender.deadline().unwrap();
+    sender.timeout(&mut cx.cx());
+    let mut answer = Vec::new();
+    let position = u32::try_from(end).unwrap();
+    header::Header::new(header::FrameType::Zack, position).put_hex(&mut answer);
+    sender.receive(&mut answer.as_slice(), &mut cx.cx());
+    assert_eq!(sender.data_request().unwrap().position, end);
+    assert_eq!(sender.take_text(), b"", "the line end belongs to the header");
+    // A few bytes of noise have no effect.
+    sender.receive(&mut b"~a\xb0x)\x80".as_slice(), &mut cx.cx());
+    assert_eq!(sender.data_request().unwrap().position, end);
+}
+
+#[test]
+fn text_of_a_shell_after_the_last_header_completes_an_upload() {
+    let mut cx = OwnedCx::default();
+    let mut sender = finishing_sender(&mut cx);
+    sender.receive(&mut b"\r\nready:".as_slice(), &mut cx.cx());
+    assert_eq!(wait_for_event(&mut sender, &mut cx).0, SenderEvent::Complete);
+    assert_eq!(cx.now - Instant::ZERO, ENDED_TIME);
+}
+
+#[test]
+fn control_characters_are_escaped_if_the_receiver_requires_it() {
+    let escaping = subpacket::Escaping { escapes_all_controls: true, is_nvt: false };
+    let mut out = Vec::new();
+    let bytes: Vec<u8> = (0..=255).collect();
+    subpacket::put_escaped(&bytes, escaping, &mut out);
+    assert!(out.iter().all(|byte| byte & 0x60 != 0 || *byte == ZDLE));
+    assert_eq!(out.len(), 256 + 64);
+}
+
+#[test]
+fn nul_is_escaped_for_telnet_without_binary() {
     let mut sender = Sender::new(Instant::ZERO);
     let mut cx = OwnedCx::default();
     sender.set_nvt(true);
@@ -476,19 +559,24 @@ fn nul_and_cr_are_escaped_for_telnet_without_binary() {
     sender.transmit(&mut out);
     assert!(out.windows(2).any(|pair| pair == b"\x18@"));
     assert!(!out.contains(&0), "{}", out.escape_ascii());
-    let mut escaping = subpacket::Escaping::default();
-    escaping.escapes_nul_and_cr = true;
+    let escaping = subpacket::Escaping { escapes_all_controls: false, is_nvt: true };
     out.clear();
-    subpacket::put_escaped(b"a\0\r\nb", &mut escaping, &mut out);
-    assert_eq!(out, b"a\x18@\x18M\nb");
+    subpacket::put_escaped(b"a\0\x80b", escaping, &mut out);
+    assert_eq!(out, b"a\x18@\x80b");
 }
 
 #[test]
-fn flow_control_is_escaped_always_and_a_cr_after_at_only() {
+fn every_control_character_except_nul_is_escaped() {
     let mut out = Vec::new();
-    let mut escaping = subpacket::Escaping::default();
-    subpacket::put_escaped(b"\x10\x11\x13\x18\x90\x91\x93\r@\r\x98", &mut escaping, &mut out);
-    assert_eq!(out, b"\x18P\x18Q\x18S\x18X\x18\xd0\x18\xd1\x18\xd3\r@\x18M\x98");
+    let bytes: Vec<u8> = (0..=255).collect();
+    subpacket::put_escaped(&bytes, subpacket::Escaping::default(), &mut out);
+    let is_harmless = |byte: &u8| byte & 0x60 != 0 || matches!(*byte, 0 | 0x80 | ZDLE);
+    assert!(out.iter().all(is_harmless));
+    assert_eq!(out.len(), 256 + 62, "24% of random bytes");
+    out.clear();
+    let flow_control_and_line_ends = b"\x10\x11\x13\x18\x91\r\n\x8d";
+    subpacket::put_escaped(flow_control_and_line_ends, subpacket::Escaping::default(), &mut out);
+    assert_eq!(out, b"\x18P\x18Q\x18S\x18X\x18\xd1\x18M\x18J\x18\xcd");
 }
 
 #[test]
@@ -555,7 +643,7 @@ proptest! {
         if is_hex {
             header.put_hex(&mut out);
         } else {
-            header.put_binary(check, &mut subpacket::Escaping::default(), &mut out);
+            header.put_binary(check, subpacket::Escaping::default(), &mut out);
         }
         let mut parser = parser::Parser::default();
         let parsed: Vec<_> = out.iter().filter_map(|byte| parser.push(*byte)).collect();

@@ -47,6 +47,8 @@ pub struct Receiver {
     timer: RetryTimer,
     /// Whether a valid header has arrived.
     has_answer: bool,
+    /// Whether headers are sent without a line end.
+    omits_line_end: bool,
     /// Header of the subpacket that is received.
     subpacket_of: FrameType,
     /// Whether another subpacket follows the one whose event is pending.
@@ -99,6 +101,7 @@ impl Receiver {
             output: Vec::new(),
             timer: RetryTimer::STOPPED,
             has_answer: false,
+            omits_line_end: false,
             subpacket_of: FrameType::Zfile,
             continues_frame: false,
             pending: None,
@@ -119,8 +122,23 @@ impl Receiver {
         if self.output.len() > OUTPUT_MAX_BYTES {
             return cx.meter.count(Counter::ModemIgnored);
         }
-        header.put_hex(&mut self.output);
+        match self.omits_line_end {
+            true => header.put_erased_hex(&mut self.output),
+            false => header.put_hex(&mut self.output),
+        }
         cx.meter.count(Counter::ModemFramesOut);
+    }
+
+    /// Selects whether headers are sent without a line end, and are followed by ^U: if the sender has
+    /// ended, they must not become a command of a shell or the choice of a menu.
+    pub const fn omit_line_end(&mut self, omits: bool) {
+        self.omits_line_end = omits;
+    }
+
+    /// Returns whether the sender has sent a valid header.
+    #[must_use]
+    pub const fn has_answer(&self) -> bool {
+        self.has_answer
     }
 
     /// Requests the CRC-32 of the first `len` bytes of the offered file.

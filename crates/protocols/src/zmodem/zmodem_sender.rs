@@ -6,6 +6,7 @@ use super::parser::{Parsed, Parser};
 use super::subpacket::{Check, Escaping, SubpacketEnd, put_subpacket};
 use crate::modem::{
     CANCEL_SEQUENCE, DataRequest, FileInfo, ModemFailure, RetryExpiry, RetryTimer, SenderEvent,
+    UnexpectedText,
 };
 use alloc::vec::Vec;
 use net::cx::Cx;
@@ -37,9 +38,30 @@ const WINDOW_MAX_BYTES: u32 = 256 * 1024;
 const WINDOW_START_BYTES: u32 = 2 * 1024;
 /// Minimum number of unacknowledged bytes.
 const WINDOW_MIN_BYTES: u32 = 1024;
-/// The window is doubled if data is acknowledged within this time, and halved otherwise. Our choice:
-/// more than the round-trip time of a satellite, and much less than the timeouts.
+/// Number of unacknowledged bytes below which the window shrinks only if the delay is too long. Our
+/// choice: a terminal buffers as much. If the receiver is killed, the line editor of bash processes 4 kB
+/// of random bytes in a second, and 16 kB in more than 40 s, because its time grows with the square.
+const WINDOW_LOCAL_BYTES: u32 = 4 * 1024;
+/// The window is halved if data is not acknowledged within this time. Our choice: more than the
+/// round-trip time of a satellite, and much less than the timeouts.
 const ACK_DELAY_MAX: Duration = Duration::from_secs(1);
+/// The window is doubled if data is acknowledged within this multiple of the shortest delay. Our choice:
+/// the path then holds as much data in its queues as in transit. A longer queue does not increase the
+/// throughput, and is typed text for a shell if the receiver is killed.
+const ACK_DELAY_FACTOR: u32 = 2;
+/// Delay that is always permitted. Our choice: the time in which a process gets the processor.
+const ACK_DELAY_MIN: Duration = Duration::from_micros(500);
+/// Times after unexpected text at which the receiver is requested to answer. Our choice.
+const PROBE_TIMES: [Duration; 4] = [
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(3),
+    Duration::from_secs(4),
+];
+/// Time after unexpected text without an answer after which the receiver has ended. Our choice.
+pub(super) const ENDED_TIME: Duration = Duration::from_secs(6);
+/// Multiple of the longest delay of an answer that is awaited in the same case. Our choice.
+const ENDED_DELAY_FACTOR: u32 = 2;
 /// Maximum number of bytes after which an acknowledgment is requested. Our choice: if the rate drops to
 /// 9600 bit/s, acknowledgments continue to arrive before the timeout.
 const ACK_INTERVAL_MAX_BYTES: u32 = 16 * 1024;
@@ -74,6 +96,12 @@ pub struct Sender {
     resumes_at: Option<Instant>,
     /// Time at which the receiver has last requested or acknowledged a later position.
     progress_at: Instant,
+    shortest_ack_delay: Option<Duration>,
+    longest_ack_delay: Duration,
+    /// Text since the last header of the receiver.
+    text: UnexpectedText,
+    /// Number of requests for an answer since this text began.
+    probes: usize,
     /// The event that [`Self::event`] returns next.
     pending: Option<SenderEvent>,
 }
@@ -149,13 +177,17 @@ impl Sender {
             timed_request: None,
             resumes_at: None,
             progress_at: now,
+            shortest_ack_delay: None,
+            longest_ack_delay: Duration::ZERO,
+            text: UnexpectedText::default(),
+            probes: 0,
             pending: None,
         }
     }
 
-    /// Selects whether Telnet without BINARY carries the output. NUL and CR are then escaped.
+    /// Selects whether Telnet without BINARY carries the output. NUL is then escaped.
     pub const fn set_nvt(&mut self, is_nvt: bool) {
-        self.escaping.escapes_nul_and_cr = is_nvt;
+        self.escaping.is_nvt = is_nvt;
     }
 
     /// Offers the next file.
@@ -174,8 +206,8 @@ impl Sender {
         let State::Offering(info) = &self.state else { return };
         let data = info.emit();
         let check = self.check();
-        Header::zfile().put_binary(check, &mut self.escaping, &mut self.output);
-        put_subpacket(&data, SubpacketEnd::Zcrcw, check, &mut self.escaping, &mut self.output);
+        Header::zfile().put_binary(check, self.escaping, &mut self.output);
+        put_subpacket(&data, SubpacketEnd::Zcrcw, check, self.escaping, &mut self.output);
         cx.meter.count(Counter::ModemFramesOut);
         self.timer.start(cx.now, ANSWER_TIMEOUT);
     }
@@ -204,6 +236,7 @@ impl Sender {
         if progress.is_waiting
             || self.resumes_at.is_some()
             || self.pending.is_some()
+            || self.has_unexpected_text()
             || self.output.len() > OUTPUT_MAX_BYTES
             || unacknowledged >= self.window_bytes()
         {
@@ -244,7 +277,7 @@ impl Sender {
         };
         if !core::mem::replace(&mut progress.is_in_frame, true) {
             let header = Header::new(FrameType::Zdata, progress.next);
-            header.put_binary(check, &mut self.escaping, &mut self.output);
+            header.put_binary(check, self.escaping, &mut self.output);
         }
         progress.next = next;
         let end = if data.is_empty() {
@@ -266,7 +299,7 @@ impl Sender {
         }
         progress.is_in_frame = !end.ends_frame();
         let progress = *progress;
-        put_subpacket(data, end, check, &mut self.escaping, &mut self.output);
+        put_subpacket(data, end, check, self.escaping, &mut self.output);
         cx.meter.count(Counter::ModemFramesOut);
         if self.timer.deadline().is_none() {
             self.timer.start(cx.now, DATA_TIMEOUT);
@@ -307,12 +340,22 @@ impl Sender {
                 continue;
             }
             *input = rest;
+            let was_hunting = self.parser.is_hunting();
             match self.parser.push(byte) {
+                // Before the first header, the remote program may print text.
+                None if was_hunting
+                    && self.parser.is_hunting()
+                    && self.state != State::Starting =>
+                {
+                    self.text.push(byte, cx.now);
+                }
                 None => {}
                 Some(Parsed::Cancelled) => self.fail(ModemFailure::Cancelled),
                 Some(Parsed::Header(header)) => {
                     cx.meter.count(Counter::ModemFramesIn);
                     self.has_answer = true;
+                    self.text.clear();
+                    self.probes = 0;
                     self.on_header(header, cx);
                 }
                 // The receiver repeats its header after a timeout.
@@ -338,7 +381,7 @@ impl Sender {
         match (header.frame_type, &self.state) {
             (FrameType::Zrinit, State::Starting) => {
                 self.receiver = header.capabilities();
-                self.escaping.escapes_controls = self.receiver.escapes_controls;
+                self.escaping.escapes_all_controls = self.receiver.escapes_controls;
                 self.on_next_file(SenderEvent::NextFile);
             }
             (FrameType::Zrinit, State::Ending(_)) => self.on_next_file(SenderEvent::FileComplete),
@@ -397,7 +440,7 @@ impl Sender {
     fn end_frame(&mut self) {
         self.output.clear();
         let check = self.check();
-        put_subpacket(&[], SubpacketEnd::Zcrce, check, &mut self.escaping, &mut self.output);
+        put_subpacket(&[], SubpacketEnd::Zcrce, check, self.escaping, &mut self.output);
     }
 
     /// Handles a request for data from an earlier position, after an error.
@@ -453,9 +496,17 @@ impl Sender {
     fn adjust_window(&mut self, acknowledged: u32, cx: &Cx<'_>) {
         let timed = self.timed_request.take_if(|(position, _)| *position <= acknowledged);
         let Some((_, requested_at)) = timed else { return };
-        self.window_bytes = match cx.now - requested_at {
-            delay if delay <= ACK_DELAY_MAX => (self.window_bytes * 2).min(WINDOW_MAX_BYTES),
-            _ => (self.window_bytes / 2).max(WINDOW_MIN_BYTES),
+        let delay = cx.now - requested_at;
+        self.longest_ack_delay = self.longest_ack_delay.max(delay);
+        let shortest = self.shortest_ack_delay.map_or(delay, |shortest| shortest.min(delay));
+        self.shortest_ack_delay = Some(shortest);
+        let short = (shortest * ACK_DELAY_FACTOR).clamp(ACK_DELAY_MIN, ACK_DELAY_MAX);
+        let long = (short * ACK_DELAY_FACTOR).min(ACK_DELAY_MAX);
+        self.window_bytes = match self.window_bytes {
+            window if delay <= short => (window * 2).min(WINDOW_MAX_BYTES),
+            window if delay > ACK_DELAY_MAX => (window / 2).max(WINDOW_MIN_BYTES),
+            window if delay > long && window > WINDOW_LOCAL_BYTES => window / 2,
+            window => window,
         };
     }
 
@@ -473,7 +524,7 @@ impl Sender {
         cx.meter.count(Counter::ModemFramesOut);
         let header = Header::new(frame_type, position);
         if is_end {
-            header.put_binary(self.check(), &mut self.escaping, &mut self.output);
+            header.put_binary(self.check(), self.escaping, &mut self.output);
         } else {
             header.put_hex(&mut self.output);
         }
@@ -481,6 +532,59 @@ impl Sender {
 
     fn fail(&mut self, failure: ModemFailure) {
         self.pending = Some(SenderEvent::Failed(failure));
+    }
+
+    fn has_unexpected_text(&self) -> bool {
+        self.text.reaches(Duration::ZERO).is_some()
+    }
+
+    /// Returns the time after unexpected text at which the receiver is probed again, or has ended.
+    fn probe_time(&self) -> Duration {
+        let end = ENDED_TIME.max(self.longest_ack_delay * ENDED_DELAY_FACTOR);
+        PROBE_TIMES.get(self.probes).copied().unwrap_or(end)
+    }
+
+    /// Requests an answer of the receiver after unexpected text, without a character on which a shell
+    /// would act; returns whether the receiver has ended.
+    fn probe(&mut self, cx: &mut Cx<'_>) -> bool {
+        if self.text.age(cx.now).is_none_or(|age| age < self.probe_time()) {
+            return false;
+        }
+        self.probes += 1;
+        if self.probes > PROBE_TIMES.len() {
+            return true;
+        }
+        match self.state {
+            State::Offering(_) => self.send_offer(cx),
+            State::Sending(progress) => {
+                self.put_probe(progress, cx);
+                self.state = State::Sending(FileProgress { is_in_frame: false, ..progress });
+            }
+            State::Ending(progress) => {
+                self.put_probe(progress, cx);
+                self.send(FrameType::Zeof, progress.next, cx);
+            }
+            _ => {}
+        }
+        false
+    }
+
+    /// Sends a frame without data, which the receiver acknowledges, or answers with ZRPOS if it has
+    /// lost data.
+    fn put_probe(&mut self, progress: FileProgress, cx: &mut Cx<'_>) {
+        let check = self.check();
+        if progress.is_in_frame {
+            put_subpacket(&[], SubpacketEnd::Zcrce, check, self.escaping, &mut self.output);
+        }
+        let header = Header::new(FrameType::Zdata, progress.next);
+        header.put_binary(check, self.escaping, &mut self.output);
+        put_subpacket(&[], SubpacketEnd::Zcrcw, check, self.escaping, &mut self.output);
+        cx.meter.count(Counter::ModemFramesOut);
+    }
+
+    /// Returns and removes the text of the session that was received instead of an answer.
+    pub fn take_text(&mut self) -> Vec<u8> {
+        self.text.take()
     }
 
     /// Returns the next event.
@@ -513,8 +617,10 @@ impl Sender {
     /// Returns when [`Self::timeout`] is due.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        let deadlines = self.timer.deadline().into_iter().chain(self.resumes_at);
-        deadlines.min().filter(|_| self.state != State::Ended)
+        let timer = self.timer.deadline().filter(|_| !self.has_unexpected_text());
+        let deadlines = timer.into_iter().chain(self.resumes_at);
+        let probe = self.text.reaches(self.probe_time());
+        deadlines.chain(probe).min().filter(|_| self.state != State::Ended)
     }
 
     /// Repeats the last header or the unacknowledged data, or fails the transfer.
@@ -523,6 +629,16 @@ impl Sender {
             return;
         }
         self.resumes_at = self.resumes_at.filter(|at| cx.now < *at);
+        if self.has_unexpected_text() {
+            if self.probe(cx) {
+                let is_complete = matches!(self.state, State::Finishing | State::Closing);
+                self.pending = Some(match is_complete {
+                    true => SenderEvent::Complete,
+                    false => SenderEvent::Failed(ModemFailure::Ended),
+                });
+            }
+            return;
+        }
         match self.timer.expire(cx.now) {
             RetryExpiry::NotYet => return,
             _ if self.state == State::Closing => {

@@ -295,7 +295,8 @@ mod tests {
         let narrow = waterfall.draw(Window::Narrow);
         let tops = |start: &str, attribute: &str| {
             let elements = narrow.split(start).skip(1);
-            let value = |text: &str| text.split(attribute).nth(1)?.split('"').next()?.to_owned().into();
+            let value =
+                |text: &str| text.split(attribute).nth(1)?.split('"').next()?.to_owned().into();
             elements.map(value).collect::<Option<Vec<String>>>().unwrap()
         };
         let bars = tops("<rect ", "y=\"");

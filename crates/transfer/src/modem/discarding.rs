@@ -32,6 +32,14 @@ const TEXT_MAX_BYTES: usize = 1024;
 const TEXT_MIN_BYTES: usize = 16;
 /// Number of CAN characters with which a remote program cancels or confirms.
 const CONFIRMATION_LEN: u8 = 5;
+/// Sequence that empties the command line of a shell after the cancel sequence: ^G leaves a search or a
+/// question of its line editor, ^E moves the cursor to the end, and ^U erases the line.
+pub(super) const EMPTY_LINE: &[u8] = b"\x07\x05\x15";
+/// Sequences that make the terminal driver's unedited line a syntax error, in turn. A killed program
+/// leaves its terminal in raw mode, in which a shell without a line editor reads ^U as a character. Such
+/// a shell parses what it reads at once, and discards the line with the error. The sequences also end a
+/// string or a command substitution that the data has begun. ^U erases them in any other shell.
+const SYNTAX_ERRORS: [&[u8]; 5] = [b")))\x15", b"')\x15", b"\")\x15", b"`)\x15", b"})\x15"];
 
 pub(super) const CAN: u8 = 0x18;
 pub(super) const BACKSPACE: u8 = 0x08;
@@ -49,6 +57,8 @@ pub(super) enum CancelledBy {
     },
     /// The remote program.
     Remote,
+    /// The remote program has ended without a cancel sequence: a shell has read the data in flight.
+    End,
 }
 
 /// Result of [`Discarding::timeout`].
@@ -58,6 +68,8 @@ pub(super) enum DiscardStep {
     Wait,
     /// The cancel sequence is to be sent again.
     Repeat,
+    /// This sequence is to be sent.
+    Send(&'static [u8]),
     /// All data in flight has passed.
     End,
 }
@@ -77,6 +89,10 @@ pub(super) struct Discarding {
     text: Vec<u8>,
     repeats_at: Option<Instant>,
     repetitions: u8,
+    /// Whether anything was received since the last sequence was sent.
+    has_echo: bool,
+    /// Number of sequences that were sent because the terminal does not echo.
+    syntax_errors: usize,
 }
 
 impl Discarding {
@@ -92,12 +108,15 @@ impl Discarding {
             text: Vec::new(),
             repeats_at: is_block_receiver.then(|| now + REPETITION_SILENCE),
             repetitions: 0,
+            has_echo: false,
+            syntax_errors: 0,
         }
     }
 
     /// Removes data from `input`; returns whether the session continues with its rest.
     pub(super) fn receive(&mut self, input: &mut &[u8], now: Instant) -> bool {
         self.last = now;
+        self.has_echo = true;
         while let Some((&byte, rest)) = input.split_first() {
             let is_sequence = byte == CAN || (byte == BACKSPACE && self.is_confirmed);
             if !is_sequence && self.ends_at_any_byte() {
@@ -155,6 +174,7 @@ impl Discarding {
     pub(super) fn deadline(&self) -> Instant {
         let silence = match self.canceller {
             _ if self.is_confirmed => CONFIRMED_SILENCE,
+            CancelledBy::End if self.has_echo => CONFIRMED_SILENCE,
             CancelledBy::Local { is_block_receiver: true } if self.text.is_empty() => BLOCK_SILENCE,
             _ => SILENCE,
         };
@@ -167,6 +187,14 @@ impl Discarding {
         if now < self.deadline() {
             return DiscardStep::Wait;
         }
+        if self.canceller == CancelledBy::End
+            && !self.has_echo
+            && let Some(sequence) = SYNTAX_ERRORS.get(self.syntax_errors)
+        {
+            self.syntax_errors += 1;
+            self.last = now;
+            return DiscardStep::Send(sequence);
+        }
         let is_repetition = self.repeats_at.take().is_some_and(|at| at <= now);
         if is_repetition && self.repetitions < REPETITIONS_MAX {
             self.repetitions += 1;
@@ -174,6 +202,11 @@ impl Discarding {
             return DiscardStep::Repeat;
         }
         DiscardStep::End
+    }
+
+    /// Returns whether the terminal has not echoed the sequence that empties the line.
+    pub(super) const fn may_be_raw(&self) -> bool {
+        self.syntax_errors > 0
     }
 
     /// Returns the text of the session that followed the data.

@@ -10,7 +10,7 @@ use super::report::{Report, failure_canceller, failure_outcome, failure_text, is
 use crate::escaped;
 use crate::recorder::local_outcome;
 use net::Cx;
-use protocols::modem::{FileInfo, ReceiverEvent};
+use protocols::modem::{FileInfo, ModemFailure, ReceiverEvent};
 use records::escape::reason;
 use records::format::count;
 use records::transfer::Outcome;
@@ -25,6 +25,8 @@ pub(super) struct Download {
     /// Name that the user has given for the first file.
     name: Option<String>,
     current: Option<Current>,
+    /// Whether the sender has requested the download.
+    is_requested: bool,
     is_over: bool,
 }
 
@@ -45,7 +47,7 @@ enum Step {
     LimitExceeded,
     FileComplete,
     Complete,
-    Failed(protocols::modem::ModemFailure),
+    Failed(ModemFailure),
 }
 
 impl Download {
@@ -56,7 +58,12 @@ impl Download {
         cx: &Cx<'_>,
     ) -> Self {
         let engine = ReceiverEngine::new(protocol, cx.now);
-        Self { engine, policy, name, current: None, is_over: false }
+        Self { engine, policy, name, current: None, is_requested: false, is_over: false }
+    }
+
+    /// Records that the sender has requested the download.
+    pub(super) fn requested(self) -> Self {
+        Self { is_requested: true, ..self }
     }
 
     pub(super) const fn policy(&self) -> &DownloadPolicy {
@@ -86,7 +93,7 @@ impl Download {
                 Step::Failed(failure) => {
                     report.is_line_failure = is_line_failure(failure, &report.progress);
                     report.cancelled_by = Some(failure_canceller(failure, false));
-                    self.end(failure_text(failure), failure_outcome(failure), report, cx);
+                    self.end(failure_text(failure, false), failure_outcome(failure), report, cx);
                 }
             }
         }
@@ -188,8 +195,9 @@ impl Download {
 
     /// Ends the transfer, because the remote program has ended without a cancel sequence.
     pub(super) fn on_remote_end(&mut self, report: &mut Report, cx: &Cx<'_>) {
-        let failure = protocols::modem::ModemFailure::Cancelled;
-        self.end(failure_text(failure), failure_outcome(failure), report, cx);
+        let has_sender = self.is_requested || self.engine.has_answer();
+        let failure = if has_sender { ModemFailure::Cancelled } else { ModemFailure::NoAnswer };
+        self.end(failure_text(failure, false), failure_outcome(failure), report, cx);
     }
 
     /// Queues a NAK of XMODEM or YMODEM after the end of the remote program. The acknowledgment of the

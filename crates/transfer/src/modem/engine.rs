@@ -81,6 +81,22 @@ impl ReceiverEngine {
         }
     }
 
+    /// Selects whether requests of ZMODEM have no line end. Those of the other protocols have none.
+    pub(super) fn omit_line_end(&mut self, omits: bool) {
+        if let Self::Zmodem(engine) = self {
+            engine.omit_line_end(omits);
+        }
+    }
+
+    /// Returns whether the sender is known to have answered. Text of a session ends other protocols
+    /// only after they have received data.
+    pub(super) const fn has_answer(&self) -> bool {
+        match self {
+            Self::Zmodem(engine) => engine.has_answer(),
+            Self::Xmodem(_) | Self::Ymodem(_) => true,
+        }
+    }
+
     pub(super) fn event(&mut self) -> Option<ReceiverEvent<'_>> {
         each!(self, engine => engine.event())
     }
@@ -161,6 +177,11 @@ impl SenderEngine {
 
     pub(super) fn receive(&mut self, input: &mut &[u8], cx: &mut Cx<'_>) {
         each!(self, engine => engine.receive(input, cx));
+    }
+
+    /// Returns and removes the text of the session that was received instead of an answer.
+    pub(super) fn take_text(&mut self) -> Vec<u8> {
+        each!(self, engine => engine.take_text())
     }
 
     pub(super) fn event(&mut self) -> Option<SenderEvent> {

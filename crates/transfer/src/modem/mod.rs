@@ -15,8 +15,9 @@
 //! that it does not reach the display. `CancelFilter` removes cancel sequences that follow later.
 //!
 //! The progress reports a stall after 5 s without data, and the time that is left. A remote program
-//! that is silent for 60 s ends the transfer. lrzsz also gives up after about 60 s. If the prompt of a
-//! shell shows that the remote program has ended, the transfer ends after some seconds.
+//! that is silent for 60 s ends the transfer. lrzsz also gives up after about 60 s. If text of a shell or
+//! a menu shows that the remote program has ended, the transfer ends within 10 s. `discarding` then
+//! empties the command line of the shell, which has read data in flight.
 
 mod cancel_filter;
 mod discarding;

@@ -1,6 +1,6 @@
 //! One transfer, in either direction.
 
-use super::discarding::{BACKSPACE, CAN, CancelledBy, DiscardStep, Discarding, NAK};
+use super::discarding::{BACKSPACE, CAN, CancelledBy, DiscardStep, Discarding, EMPTY_LINE, NAK};
 use super::download::Download;
 use super::download_policy::DownloadPolicy;
 use super::file_name::safe_name;
@@ -16,6 +16,9 @@ use protocols::modem::CANCEL_SEQUENCE;
 
 /// Maximum number of bytes of one output.
 const OUTPUT_MAX_LEN: usize = 8 * 1024;
+
+/// Advice after the end of a remote program that has left its terminal in raw mode.
+const RAW_TERMINAL: &str = "If Enter has no effect, press ^J, type stty sane and press ^J.";
 
 /// One transfer.
 #[derive(Debug)]
@@ -67,7 +70,7 @@ impl ModemTransfer {
     /// Starts the download that a ZMODEM sender has requested.
     #[must_use]
     pub fn start_requested_download(policy: &DownloadPolicy, cx: &mut Cx<'_>) -> Self {
-        let download = Download::new(ModemProtocol::Zmodem, None, policy.clone(), cx);
+        let download = Download::new(ModemProtocol::Zmodem, None, policy.clone(), cx).requested();
         let report = Report::new(ModemProtocol::Zmodem, false);
         Self::new(Direction::Download(Box::new(download)), report, false, cx)
     }
@@ -161,20 +164,38 @@ impl ModemTransfer {
             }
         };
         if let Some(canceller) = self.report.cancelled_by.filter(|_| is_over) {
-            self.discarding = Some(Discarding::new(canceller, cx.now));
+            self.begin_discarding(canceller, cx.now);
         }
+    }
+
+    /// Discards data in flight after the cancel sequence.
+    fn begin_discarding(&mut self, canceller: CancelledBy, now: Instant) {
+        if canceller == CancelledBy::End {
+            self.output.extend_from_slice(EMPTY_LINE);
+        }
+        self.report.cancelled_by = Some(canceller);
+        self.discarding = Some(Discarding::new(canceller, now));
     }
 
     fn end_discarding(&mut self) {
         let canceller = self.report.cancelled_by.take();
-        if let (Direction::Download(download), Some(CancelledBy::Remote)) =
-            (&self.direction, canceller)
-        {
+        if canceller == Some(CancelledBy::Remote) {
             // Not earlier: lrzsz leaves the raw mode of its terminal only after its cancel sequence.
             // In raw mode, NAK erases nothing, and is a character of the next command.
-            download.erase_unexpected_reply(&mut self.output);
+            match &self.direction {
+                Direction::Download(download) => download.erase_unexpected_reply(&mut self.output),
+                // The shell has read the data in flight.
+                Direction::Upload(_) => self.output.push(NAK),
+            }
         }
-        self.rest = self.discarding.take().map(Discarding::into_text).unwrap_or_default();
+        let Some(discarding) = self.discarding.take() else { return };
+        if discarding.may_be_raw() {
+            self.report.notice(RAW_TERMINAL.to_owned());
+        }
+        if let Direction::Upload(upload) = &mut self.direction {
+            self.rest = upload.take_text();
+        }
+        self.rest.append(&mut discarding.into_text());
     }
 
     /// Returns and removes text of the session that was received with the end of the transfer, or
@@ -284,6 +305,7 @@ impl ModemTransfer {
             match discarding.timeout(cx.now) {
                 DiscardStep::Wait => {}
                 DiscardStep::Repeat => self.output.extend_from_slice(&CANCEL_SEQUENCE),
+                DiscardStep::Send(sequence) => self.output.extend_from_slice(sequence),
                 DiscardStep::End => self.end_discarding(),
             }
             return;
@@ -293,7 +315,10 @@ impl ModemTransfer {
             return;
         }
         match &mut self.direction {
-            Direction::Download(download) => download.engine.timeout(cx),
+            Direction::Download(download) => {
+                download.engine.omit_line_end(self.session_text.may_be_shell());
+                download.engine.timeout(cx);
+            }
             Direction::Upload(upload) => upload.engine.timeout(cx),
         }
         self.serve(cx);
@@ -307,16 +332,25 @@ impl ModemTransfer {
         match step {
             TextStep::Wait => return false,
             TextStep::Probe => {
+                download.engine.omit_line_end(self.session_text.may_be_shell());
                 download.engine.request_again(cx);
                 download.engine.transmit(&mut self.output);
                 self.session_text.expect_echo(&self.output);
                 return false;
             }
-            // A program that is only delayed must not continue after the end of the transfer.
-            TextStep::NoAnswer => self.output.extend_from_slice(&CANCEL_SEQUENCE),
-            TextStep::End => {}
+            TextStep::Silence | TextStep::End => {}
         }
         download.on_remote_end(&mut self.report, cx);
+        if step == TextStep::Silence {
+            // A program that is only delayed must not continue after the end of the transfer.
+            self.output.extend_from_slice(&CANCEL_SEQUENCE);
+            self.rest = self.session_text.take();
+            self.begin_discarding(CancelledBy::End, cx.now);
+            return true;
+        }
+        if self.session_text.has_raw_line_end() {
+            self.report.notice(RAW_TERMINAL.to_owned());
+        }
         if self.session_text.may_follow_reply() {
             // The shell has read the last reply, or the end of a header: NAK erases its command line.
             self.output.push(NAK);

@@ -117,12 +117,16 @@ fn transferred_text(bytes: u64, time: Duration) -> String {
 }
 
 /// Returns the sentence about a failure.
-pub(super) fn failure_text(failure: ModemFailure) -> String {
+pub(super) fn failure_text(failure: ModemFailure, is_upload: bool) -> String {
     let why = match failure {
         ModemFailure::Cancelled => return "Transfer cancelled by the remote program.".to_owned(),
         ModemFailure::RemoteFile => "the remote program cannot read or write the file",
+        ModemFailure::NoAnswer if !is_upload => {
+            "no sender answered; start one on the remote host, such as sz FILE"
+        }
         ModemFailure::NoAnswer => "the remote program does not answer; is it running?",
         ModemFailure::Silence => "the remote program no longer answers",
+        ModemFailure::Ended => "the remote program has ended",
         ModemFailure::TooManyErrors => "too many transmission errors",
         ModemFailure::CommandRefused => "the remote program requested the execution of a command",
         ModemFailure::FileTooLarge => "the file is larger than 4 GiB",
@@ -133,7 +137,9 @@ pub(super) fn failure_text(failure: ModemFailure) -> String {
 /// Returns the outcome for the record of a transfer that failed.
 pub(super) const fn failure_outcome(failure: ModemFailure) -> Outcome {
     match failure {
-        ModemFailure::Cancelled | ModemFailure::RemoteFile => Outcome::AbortedByPeer,
+        ModemFailure::Cancelled | ModemFailure::RemoteFile | ModemFailure::Ended => {
+            Outcome::AbortedByPeer
+        }
         ModemFailure::NoAnswer | ModemFailure::Silence => Outcome::Timeout,
         ModemFailure::TooManyErrors | ModemFailure::CommandRefused | ModemFailure::FileTooLarge => {
             Outcome::Protocol
@@ -155,6 +161,7 @@ pub(super) fn is_line_failure(failure: ModemFailure, progress: &Progress) -> boo
 pub(super) fn failure_canceller(failure: ModemFailure, is_block_receiver: bool) -> CancelledBy {
     match failure {
         ModemFailure::Cancelled => CancelledBy::Remote,
+        ModemFailure::Ended => CancelledBy::End,
         _ => CancelledBy::Local { is_block_receiver },
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! A program of lrzsz that is terminated discards the output that its terminal has not sent, and
 //! with it its cancel sequence. Only its message arrives, and the prompt of the shell. If a program is
-//! killed, only the prompt arrives, often within a block. The terminal or the shell then echoes the
-//! next header of the receiver. A killed program may also leave its terminal without echo, so that
-//! nothing answers.
+//! killed, only the prompt arrives, often within a block. Silence after a prompt ends the transfer, and
+//! nothing is sent before: the line end of a header would execute the header as a command, or be the
+//! choice of a menu. After text without a prompt, which may be in a file, the next header has no line
+//! end, and is erased with ^U. The terminal or the shell echoes it.
 
 use super::discarding::{BACKSPACE, is_text};
 use net::time::{Duration, Instant};
@@ -18,14 +19,14 @@ const SIGNAL_MESSAGE: &[u8] = b"caught signal ";
 /// Silence after such a text, or after an answer of text to a request. Our choice: a file that
 /// contains the text is followed by more data.
 const END_SILENCE: Duration = Duration::from_millis(500);
-/// Silence after text that may end with the prompt of a shell. Our choice: longer than most pauses of
-/// a network, because such text may be in a file.
-const PROMPT_SILENCE: Duration = Duration::from_secs(3);
 /// Silence after which a request is repeated that a program without a recognized prompt may echo. Our
 /// choice: the time after which the progress reports a stall.
 const STALL: Duration = Duration::from_secs(5);
-/// Silence after a request that follows a prompt. Our choice: longer than most pauses of a network.
-const REQUEST_SILENCE: Duration = Duration::from_secs(5);
+/// Silence after text that ends with the prompt of a shell. Our choice: longer than most pauses of a
+/// network, because such text may be in a file, and less than the timeout of the protocols.
+const PROMPT_SILENCE: Duration = Duration::from_secs(8);
+/// Minimum length of text that may come from a shell. Our choice: shorter text is the end of a block.
+const SHELL_TEXT_MIN_LEN: usize = 6;
 /// Start of a header in hexadecimal digits, after its padding.
 const HEX_HEADER: &[u8] = b"\x18B";
 /// Number of hexadecimal digits of a header, which no other text contains by chance.
@@ -46,12 +47,12 @@ const TEXT_MAX_BYTES: usize = 1024;
 pub(super) enum TextStep {
     /// No deadline has passed.
     Wait,
-    /// The text may be in the file: the engine repeats its request, which a shell answers with text.
+    /// The text may be in the file: the engine repeats its request, which a shell echoes.
     Probe,
     /// The remote program has ended.
     End,
-    /// A prompt arrived, and nothing answered the request after it.
-    NoAnswer,
+    /// A prompt arrived, and nothing after it.
+    Silence,
 }
 
 /// Text since the last byte that is not text.
@@ -61,8 +62,8 @@ pub(super) struct SessionText {
     /// Whether a request for blocks, which is a control character, gets no answer of text.
     has_blocks: bool,
     due: Option<(Instant, TextStep)>,
-    /// Whether a request was repeated after a prompt, and only text has arrived since.
-    is_probed: bool,
+    /// Whether the text has shown the end, and the terminal has erased it since.
+    has_ended: bool,
     /// Digits of the repeated request.
     request_digits: Vec<u8>,
 }
@@ -71,7 +72,7 @@ impl SessionText {
     pub(super) const fn new(has_blocks: bool) -> Self {
         let text = Vec::new();
         let request_digits = Vec::new();
-        Self { text, has_blocks, due: None, is_probed: false, request_digits }
+        Self { text, has_blocks, due: None, has_ended: false, request_digits }
     }
 
     /// Records received bytes. `has_data` is whether data of a file has arrived.
@@ -81,25 +82,27 @@ impl SessionText {
         let start = bytes.iter().rposition(is_other).map_or(0, |at| at + 1);
         if start > 0 {
             self.text.clear();
-            self.is_probed = false;
+            self.has_ended = false;
         }
         let rest = bytes.get(start..).unwrap_or_default();
         for &byte in rest.iter().filter(|byte| !HEADER_END.contains(byte)) {
             if byte == BACKSPACE {
                 // The terminal erases the echo of a reply, because NAK erases its line.
+                self.has_ended = self.has_ended || self.has_end_text();
                 self.text.pop();
             } else {
                 self.text.push(byte);
             }
         }
         self.text.drain(..self.text.len().saturating_sub(TEXT_MAX_BYTES));
-        self.due = if self.is_probed || self.has_end_text() {
+        self.has_ended = self.has_ended || self.has_end_text();
+        self.due = if self.has_ended {
             Some((now + END_SILENCE, TextStep::End))
         } else if self.has_blocks {
             let is_prompt = ends_with_prompt(&self.text);
             is_prompt.then(|| (now + BLOCK_PROMPT_SILENCE, TextStep::End))
         } else if ends_with_prompt(&self.text) {
-            Some((now + PROMPT_SILENCE, TextStep::Probe))
+            Some((now + PROMPT_SILENCE, TextStep::Silence))
         } else {
             has_data.then(|| (now + STALL, TextStep::Probe))
         };
@@ -114,6 +117,17 @@ impl SessionText {
 
     fn contains(&self, wanted: &[u8]) -> bool {
         self.text.windows(wanted.len()).any(|part| part == wanted)
+    }
+
+    /// Returns whether the text may come from a shell.
+    pub(super) fn may_be_shell(&self) -> bool {
+        self.text.len() >= SHELL_TEXT_MIN_LEN
+    }
+
+    /// Returns whether the last line end has no CR, as in the raw mode of a terminal.
+    pub(super) fn has_raw_line_end(&self) -> bool {
+        let mut before = self.text.rsplitn(2, |byte| *byte == b'\n').skip(1);
+        before.next().is_some_and(|line| line.last() != Some(&b'\r'))
     }
 
     /// Returns whether the shell has read a reply that the remote program has not read. A program of
@@ -139,10 +153,6 @@ impl SessionText {
         match self.due {
             Some((at, step)) if at <= now => {
                 self.due = None;
-                if step == TextStep::Probe && ends_with_prompt(&self.text) {
-                    self.is_probed = true;
-                    self.due = Some((now + REQUEST_SILENCE, TextStep::NoAnswer));
-                }
                 step
             }
             _ => TextStep::Wait,
@@ -214,30 +224,32 @@ mod tests {
     }
 
     #[test]
-    fn after_a_prompt_an_answer_of_text_to_a_request_ends_a_download() {
+    fn a_prompt_and_silence_end_a_download_without_a_request() {
         let mut text = SessionText::new(false);
         text.put(b"\xd0data\xc0Killed\r\nann@host:~$ ", true, Instant::ZERO);
-        let probe = Instant::ZERO + PROMPT_SILENCE;
-        assert_eq!(text.timeout(probe), TextStep::Probe);
-        assert_eq!(text.deadline(), Some(probe + REQUEST_SILENCE));
-        text.put(b"sh: **B09: not found\r\n", true, probe);
-        assert_eq!(text.timeout(probe + END_SILENCE), TextStep::End);
-        // A program answers with a header.
-        text.put(b"\xff\nready: ", true, Instant::ZERO);
-        assert_eq!(text.timeout(probe), TextStep::Probe);
-        for answer in [&b"**\x18C\x04\0\0\0\0"[..], b"text of a file"] {
-            text.put(answer, true, probe);
-            assert_eq!(text.due, Some((probe + STALL, TextStep::Probe)));
+        let end = Instant::ZERO + PROMPT_SILENCE;
+        assert_eq!(text.timeout(Instant::ZERO + STALL), TextStep::Wait);
+        for more in [&b"**\x18C\x04\0\0\0\0"[..], b"text of a file"] {
+            let mut text = SessionText::new(false);
+            text.put(b"\xff\nready: ", true, Instant::ZERO);
+            text.put(more, true, Instant::ZERO + STALL);
+            assert_eq!(text.timeout(end), TextStep::Wait, "a program sends data");
         }
+        assert_eq!((text.timeout(end), text.has_raw_line_end()), (TextStep::Silence, false));
+        text.put(b"\xffKilled\n# ", true, end);
+        assert!(text.has_raw_line_end());
     }
 
     #[test]
-    fn a_prompt_and_silence_after_a_request_end_a_download() {
+    fn an_echo_that_the_terminal_erases_at_once_ends_a_download() {
         let mut text = SessionText::new(false);
-        text.put(b"\xd0data\nready: ", true, Instant::ZERO);
-        let probe = Instant::ZERO + PROMPT_SILENCE;
-        assert_eq!(text.timeout(probe), TextStep::Probe);
-        assert_eq!(text.timeout(probe + REQUEST_SILENCE), TextStep::NoAnswer);
+        text.put(b"\xff[D]own [Q]uit\r\nYour choice? ", true, Instant::ZERO);
+        assert!(text.may_be_shell());
+        assert_eq!(text.timeout(Instant::ZERO + STALL), TextStep::Probe);
+        let echo = [b"**^XB09000000014d3e".as_slice(), &b"\x08 \x08".repeat(19)].concat();
+        text.put(&echo, true, Instant::ZERO + STALL);
+        assert_eq!(text.due, Some((Instant::ZERO + STALL + END_SILENCE, TextStep::End)));
+        assert!(text.take().ends_with(b"Your choice? "));
     }
 
     #[test]
@@ -261,7 +273,7 @@ mod tests {
     fn silence_after_a_prompt_ends_a_download_of_blocks() {
         let mut text = SessionText::new(true);
         text.put(b"\xff\x01Killed\r\n# ", true, Instant::ZERO);
-        assert_eq!(text.timeout(Instant::ZERO + PROMPT_SILENCE), TextStep::Wait);
+        assert_eq!(text.timeout(Instant::ZERO + END_SILENCE), TextStep::Wait);
         assert_eq!(text.timeout(Instant::ZERO + BLOCK_PROMPT_SILENCE), TextStep::End);
     }
 

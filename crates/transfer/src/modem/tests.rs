@@ -281,21 +281,127 @@ pub(super) fn wait_for_output(transfer: &mut ModemTransfer, cx: &mut OwnedCx) ->
     }
 }
 
+/// Cancel sequence, and the characters that empty the command line.
+const EMPTY_LINE: [&[u8]; 2] = [&protocols::modem::CANCEL_SEQUENCE, b"\x07\x05\x15"];
+
 #[test]
-fn a_download_by_zmodem_from_a_killed_program_ends_when_the_shell_answers() {
+fn a_download_by_zmodem_from_a_killed_program_ends_without_a_header_for_the_shell() {
     let mut cx = OwnedCx::default();
     let mut receiver = interrupted_download("killed-z", ModemProtocol::Zmodem, &mut cx);
     receiver.take_output(&mut cx.cx());
     let began = cx.now;
     receiver.receive(&mut &b"\x80Killed\r\nann@host:~$ "[..], &mut cx.cx());
-    let request = wait_for_output(&mut receiver, &mut cx);
-    assert!(request.starts_with(b"**\x18B09"), "{}", request.escape_ascii());
-    receiver.receive(&mut &b"sh: not found\r\nann@host:~$ "[..], &mut cx.cx());
-    wait_for_output(&mut receiver, &mut cx);
-    assert!(receiver.is_over() && (cx.now - began).as_secs() < 5);
+    assert_eq!(wait_for_output(&mut receiver, &mut cx), EMPTY_LINE.concat());
+    assert!((cx.now - began).as_secs() < 10);
+    receiver.receive(&mut &b"\rann@host:~$ "[..], &mut cx.cx());
+    assert_eq!(wait_for_output(&mut receiver, &mut cx), b"");
+    assert!(receiver.is_over());
     assert_eq!(receiver.take_notices()[0], "Transfer cancelled by the remote program.");
-    let shown = receiver.take_rest();
-    assert_eq!(shown, b"Killed\r\nann@host:~$ sh: not found\r\nann@host:~$ ");
+    assert_eq!(receiver.take_rest(), b"Killed\r\nann@host:~$ \rann@host:~$ ");
+}
+
+#[test]
+fn the_header_that_is_repeated_after_text_of_a_menu_has_no_line_end() {
+    let mut cx = OwnedCx::default();
+    let mut receiver = interrupted_download("menu", ModemProtocol::Zmodem, &mut cx);
+    receiver.take_output(&mut cx.cx());
+    receiver.receive(&mut &b"\x80[D]own [Q]uit\r\nYour choice? "[..], &mut cx.cx());
+    for _ in 0..3 {
+        let header = wait_for_output(&mut receiver, &mut cx);
+        assert!(header.starts_with(b"**\x18B09") && header.ends_with(b"\x15"));
+        assert!(!header.contains(&b'\r') && header.len() == 19, "{}", header.escape_ascii());
+    }
+}
+
+#[test]
+fn a_download_without_a_sender_reports_that_no_sender_answered() {
+    let mut cx = OwnedCx::default();
+    let policy = DownloadPolicy::default();
+    let receive = ModemCommand::Receive(ModemProtocol::Zmodem, None);
+    let mut receiver = ModemTransfer::start(receive, &policy, &mut cx.cx()).unwrap();
+    let echo = b"**^XB0100000023be50\r\nsh: not found\r\n$ ";
+    receiver.receive(&mut echo.as_slice(), &mut cx.cx());
+    while !receiver.is_over() {
+        wait_for_output(&mut receiver, &mut cx);
+    }
+    let failure = receiver.take_failure().unwrap();
+    assert!(failure.starts_with("Transfer failed: no sender answered"), "{failure}");
+}
+
+/// Starts the upload of `large`, and ends its receiver after some data: text arrives instead of answers.
+fn interrupted_upload(test: &str, protocol: ModemProtocol, cx: &mut OwnedCx) -> ModemTransfer {
+    let directories = Directories::new(test);
+    write(&directories.from, "large", &content(300_000));
+    let policy = DownloadPolicy::new(directories.to.clone(), DOWNLOAD_LIMIT_BYTES);
+    let mut sender = send(protocol, vec![directories.from.join("large")], cx);
+    let receive = ModemCommand::Receive(protocol, Some("large".to_owned()));
+    let mut receiver = ModemTransfer::start(receive, &policy, &mut cx.cx()).unwrap();
+    for _ in 0..20 {
+        let replies = receiver.take_output(&mut cx.cx());
+        sender.receive(&mut replies.as_slice(), &mut cx.cx());
+        cx.now = cx.now + net::time::Duration::from_millis(50);
+        sender.timeout(&mut cx.cx());
+        let sent = sender.take_output(&mut cx.cx());
+        receiver.receive(&mut sent.as_slice(), &mut cx.cx());
+    }
+    sender.receive(&mut b"Killed\r\n$ garbage".as_slice(), &mut cx.cx());
+    sender
+}
+
+const UPLOADS: [(&str, ModemProtocol); 3] = [
+    ("upload-x", ModemProtocol::Xmodem1k),
+    ("upload-y", ModemProtocol::Ymodem),
+    ("upload-z", ModemProtocol::Zmodem),
+];
+
+/// Waits for the cancel sequence of an upload; returns its time and the output before it.
+fn wait_for_cancellation(
+    transfer: &mut ModemTransfer,
+    cx: &mut OwnedCx,
+) -> (net::time::Duration, Vec<u8>) {
+    let began = cx.now;
+    let mut before = Vec::new();
+    loop {
+        let output = wait_for_output(transfer, cx);
+        if output == EMPTY_LINE.concat() {
+            return (cx.now - began, before);
+        }
+        assert!(!transfer.is_over(), "{}", output.escape_ascii());
+        before.extend(output);
+    }
+}
+
+#[test]
+fn an_upload_to_a_killed_program_ends_within_ten_seconds_and_empties_the_command_line() {
+    for (test, protocol) in UPLOADS {
+        let mut cx = OwnedCx::default();
+        let mut sender = interrupted_upload(test, protocol, &mut cx);
+        let (time, before) = wait_for_cancellation(&mut sender, &mut cx);
+        assert!(time.as_secs() < 10, "{protocol:?}");
+        assert!(before.len() < 300, "only requests: {}", before.escape_ascii());
+        assert!(!before.contains(&b'\r') && !before.contains(&b'\n'));
+        sender.receive(&mut b"\x07\r$ ".as_slice(), &mut cx.cx());
+        assert_eq!(wait_for_output(&mut sender, &mut cx), b"");
+        assert!(sender.is_over());
+        let ended = "Transfer failed: the remote program has ended.";
+        assert_eq!(sender.take_notices(), [ended], "{protocol:?}");
+        assert_eq!(sender.take_rest(), b"Killed\r\n$ \x07\r$ ");
+    }
+}
+
+#[test]
+fn a_raw_terminal_gets_syntax_errors_until_the_shell_reports_one_and_the_user_a_hint() {
+    let mut cx = OwnedCx::default();
+    let mut sender = interrupted_upload("raw", ModemProtocol::Zmodem, &mut cx);
+    wait_for_cancellation(&mut sender, &mut cx);
+    for sequence in [b")))\x15".as_slice(), b"')\x15"] {
+        assert_eq!(wait_for_output(&mut sender, &mut cx), sequence);
+    }
+    sender.receive(&mut b"sh: Syntax error\n$ ".as_slice(), &mut cx.cx());
+    assert_eq!(wait_for_output(&mut sender, &mut cx), b"");
+    assert!(sender.is_over());
+    let hints = sender.take_notices();
+    assert!(hints.len() == 2 && hints[1].contains("stty sane"), "{hints:?}");
 }
 
 #[test]

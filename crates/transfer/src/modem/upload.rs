@@ -146,7 +146,7 @@ impl Upload {
                 SenderEvent::Failed(failure) => {
                     report.is_line_failure = is_line_failure(failure, &report.progress);
                     let canceller = failure_canceller(failure, self.has_block_receiver());
-                    self.end(failure_text(failure), failure_outcome(failure), report, cx);
+                    self.end(failure_text(failure, true), failure_outcome(failure), report, cx);
                     report.cancelled_by = Some(canceller);
                 }
             }
@@ -172,6 +172,14 @@ impl Upload {
     /// Returns whether the remote program receives blocks of XMODEM or YMODEM.
     pub(super) const fn has_block_receiver(&self) -> bool {
         !matches!(self.protocol, ModemProtocol::Zmodem)
+    }
+
+    /// Returns and removes the text with which the session continues after the end of the remote
+    /// program, up to the first prompt. The echo of the data in flight follows.
+    pub(super) fn take_text(&mut self) -> Vec<u8> {
+        let mut text = self.engine.take_text();
+        text.truncate(first_prompt_end(&text));
+        text
     }
 
     /// Cancels the transfer at both ends.
@@ -236,4 +244,32 @@ impl Upload {
 /// Returns the sentence about the file `name`, which cannot be read.
 pub(super) fn read_error_text(name: &str, error: &io::Error) -> String {
     format!("Upload cancelled: cannot read {name}: {}.", reason(error))
+}
+
+/// Returns the length of the first lines of `text` and of the prompt after them. Without a prompt, it
+/// is the length of the lines.
+fn first_prompt_end(text: &[u8]) -> usize {
+    let Some(line_end) = text.iter().position(|byte| *byte == b'\n') else { return 0 };
+    let is_end = |at: &usize| {
+        let after = text.get(*at..).unwrap_or_default();
+        matches!(after, [b'$' | b'#' | b'>' | b'%' | b':', b' ', ..])
+    };
+    (line_end..text.len()).find(is_end).map_or(line_end + 1, |at| at + 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_prompt_end;
+
+    #[test]
+    fn the_text_after_the_end_of_the_remote_program_is_kept_up_to_its_prompt() {
+        for (text, kept) in [
+            (&b"Killed\r\n$ data"[..], &b"Killed\r\n$ "[..]),
+            (b"sh: Killed\r\nann@host:~# data# ", b"sh: Killed\r\nann@host:~# "),
+            (b"Killed\r\nready:data", b"Killed\r\n"),
+            (b"data", b""),
+        ] {
+            assert_eq!(&text[..first_prompt_end(text)], kept, "{}", text.escape_ascii());
+        }
+    }
 }
