@@ -209,11 +209,12 @@ fn changes_and_refused_commands_are_logged() {
 #[test]
 fn refused_commands_and_transfers_are_counted_in_the_metrics() {
     let directories = TestDirectories::new();
-    let server =
-        Server::configured(&directories, "rights = \"read-only\"\n", &["--metrics", "127.0.0.1:0"]);
+    fs::create_dir(directories.remote_path("closed")).unwrap();
+    let rights = "rights = \"read-only\"\n[ftp.folders]\n\"/closed\" = []\n";
+    let server = Server::configured(&directories, rights, &["--metrics", "127.0.0.1:0"]);
     let mut line = ControlConnection::logged_in(&server);
     let _unused = line.passive();
-    for command in ["STOR file", "DELE file", "MKD dir", "RETR missing"] {
+    for command in ["STOR file", "DELE file", "MKD dir", "RETR missing", "CWD closed"] {
         assert_eq!(line.send(command), 550, "{command}");
     }
     let address = server.wait_for_log("serving metrics at http://");
@@ -222,7 +223,7 @@ fn refused_commands_and_transfers_are_counted_in_the_metrics() {
     scrape.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let mut text = String::new();
     scrape.read_to_string(&mut text).unwrap();
-    assert!(text.contains("plumb_refusals_total{protocol=\"ftp\"} 4\n"), "{text}");
+    assert!(text.contains("plumb_refusals_total{protocol=\"ftp\"} 5\n"), "{text}");
 }
 
 #[test]
@@ -570,7 +571,7 @@ fn check_warns_of_a_certificate_that_expires_within_30_days() {
     for (from, until, warning) in [
         (now - 9 * day, now - day, Some(" expired on 20")),
         (now + day, now + 90 * day, Some(" is not valid before 20")),
-        (now - day, now + 29 * day, Some(", in 28 days")),
+        (now - day, now + 29 * day + day / 2, Some(", in 29 days")),
         (now - day, now + 31 * day, None),
     ] {
         let mut params = rcgen::CertificateParams::new(["host".to_owned()]).unwrap();

@@ -120,12 +120,14 @@ fn each_query_has_a_port_and_an_identifier_of_its_own() {
         let guest = Guest::new();
         let resolvers = resolv_conf_file(&[HOST]);
         let _gateway = Gateway::start_with_resolvers(&guest, &resolvers, &[]);
+        let mut identifiers = Vec::new();
         let mut seen = BTreeSet::new();
         let mut ports = BTreeSet::new();
         for number in 0..32 {
             // A careless guest: the same identifier for all queries.
             let client = ask(&guest, 7);
             let query = resolver.receive();
+            identifiers.push(u16::from_be_bytes(query.id()));
             seen.insert(query.id());
             ports.insert(query.from.port());
             resolver
@@ -135,6 +137,9 @@ fn each_query_has_a_port_and_an_identifier_of_its_own() {
         // Of 32 random values, at most a few are equal.
         assert!(seen.len() > 28 && ports.len() > 24, "{seen:?} {ports:?}");
         assert!(!seen.contains(&[0, 7]) || seen.len() > 31);
+        // An identifier does not follow from the one before.
+        let steps = identifiers.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]));
+        assert!(steps.collect::<BTreeSet<_>>().len() > 28, "{identifiers:?}");
     });
 }
 
