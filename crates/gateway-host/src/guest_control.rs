@@ -7,7 +7,7 @@ use crate::control::{
 use crate::control_socket::{Controlled, NO_CAPTURE, captured, create_capture, named};
 use crate::event_loop::EventLoop;
 use crate::forwards::ForwardId;
-use crate::guest_metrics;
+use crate::guest_drops;
 use gateway::Guest;
 use gateway::relay::tcp_flows::{Limit, Phase};
 use net::Instant;
@@ -134,7 +134,7 @@ fn listed_guest(named: &NamedGuest, guest: &Guest) -> ListedGuest {
         denied: tcp.denied + udp.denied + guest.echo().counters().denied,
         errors: guest.error_counters().sent,
         errors_over_rate: guest.error_counters().over_rate,
-        dropped: guest_metrics::drops(guest)
+        dropped: guest_drops::drops(guest)
             .into_iter()
             .filter(|(_, count)| *count > 0)
             .map(|(reason, count)| (reason.to_owned(), count))

@@ -17,6 +17,7 @@ pub mod forwards;
 pub mod gateway_program;
 mod guest_control;
 mod guest_device;
+mod guest_drops;
 mod guest_metrics;
 pub mod guest_network;
 pub mod guest_summary;
