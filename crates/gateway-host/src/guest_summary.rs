@@ -1,5 +1,5 @@
-//! What `plumb gateway` prints about its guests at the start: their names, their addresses, and notices
-//! about what they cannot reach.
+//! The messages of `plumb gateway` about its guests at the start: names, addresses, and notices about
+//! destinations that a guest cannot reach.
 
 use crate::guest_network::GuestNetwork;
 use gateway::policy::Rule;

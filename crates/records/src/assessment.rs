@@ -159,7 +159,7 @@ fn delay(measured: &Measurement) -> Option<Delay> {
     }
     match (operation, round_trip_ns(measured)) {
         (Operation::Login, Some(trip_ns)) => {
-            // What no cause explains is one round trip per step, and less than users notice.
+            // The rest, without a cause, is one round trip per step, and less than users notice.
             let network_ns = trips_ns(&measured.phases, trip_ns).min(rest_ns);
             parts.add(Location::Network, network_ns);
             parts.add(Location::RemoteHost, rest_ns - network_ns);
