@@ -29,12 +29,7 @@ const QUEUED_LINES_MAX: usize = 64;
 
 /// A request of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(
-    tag = "command",
-    rename_all = "kebab-case",
-    deny_unknown_fields,
-    expecting = "an object with the member command"
-)]
+#[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ControlRequest {
     /// Adds a port forward.
     Add {
@@ -302,6 +297,10 @@ impl ControlRequest {
     ///
     /// Returns [`ControlError::Syntax`].
     pub fn parse(line: &[u8]) -> Result<Self, ControlError> {
+        if line.trim_ascii_start().first().is_none_or(|first| *first != b'{') {
+            let form = "a request is a JSON object with the member command";
+            return Err(ControlError::Syntax(form.to_owned()));
+        }
         serde_json::from_slice(line).map_err(|error| ControlError::Syntax(error.to_string()))
     }
 }

@@ -169,8 +169,11 @@ impl Settings {
         for setting in text.split('&').filter(|setting| !setting.is_empty()) {
             let is_valid = match setting.split_once('=') {
                 Some(("address", value)) => {
-                    parse_into(value, &mut settings.address)
-                        && settings.address.is_some_and(is_unicast)
+                    let is_valid = parse_into(value, &mut settings.address);
+                    if settings.address.is_some_and(|address| !is_unicast(address)) {
+                        return Err(invalid(format!("{value} is not a unicast address of a host")));
+                    }
+                    is_valid
                 }
                 Some(("prefix", value)) => parse_into(value, &mut settings.prefix),
                 Some(("mtu", value)) => {

@@ -43,6 +43,16 @@ pub fn other_device_users(device: &Path) -> Vec<DeviceUser> {
     users.collect()
 }
 
+/// The device numbers of the slaves of pseudo-terminals (pts(4)).
+const PSEUDO_TERMINAL_MAJORS: std::ops::RangeInclusive<u32> = 136..=143;
+
+/// Returns whether `device` is the slave of a pseudo-terminal.
+#[must_use]
+pub fn is_pseudo_terminal(device: &Path) -> bool {
+    let number = fs::metadata(device).map(|metadata| metadata.rdev());
+    number.is_ok_and(|number| PSEUDO_TERMINAL_MAJORS.contains(&rustix::fs::major(number)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,6 +64,7 @@ mod tests {
     fn another_program_that_has_the_device_open_is_found_under_each_name_of_the_device() {
         let pty = Pty::open(WindowSize { rows: 24, columns: 80 }).unwrap();
         assert_eq!(other_device_users(pty.path()), [], "this process is not another one");
+        assert!(is_pseudo_terminal(pty.path()) && !is_pseudo_terminal(Path::new("/dev/null")));
         let device = fs::File::options().read(true).write(true).open(pty.path()).unwrap();
         let mut command = Command::new("cat");
         command.stdin(Stdio::from(device)).stdout(Stdio::null());

@@ -212,9 +212,9 @@ fn a_wrong_source_at_a_line_is_printed_with_the_expected_one_and_counted() {
     in_host_network(|| {
         let line = Pty::open(WindowSize { rows: 24, columns: 80 }).unwrap();
         let path = control_path("line");
-        let guest = format!("serial:{}?link=slip", line.path().display());
+        let guest = format!("serial:{}", line.path().display());
         let control = ["--control", path.to_str().unwrap(), "--metrics", "9559"];
-        let gateway = Gateway::start_command(command(&guest, &control));
+        let gateway = Gateway::start_command(command(&format!("{guest}?link=slip"), &control));
         let header = ipv4::Header {
             source: Ipv4Addr::new(172, 16, 7, 2),
             destination: Ipv4Addr::new(198, 51, 100, 1),
@@ -320,7 +320,7 @@ fn ports_are_forwarded_and_listed_through_the_control_socket() {
         assert!(TcpStream::connect((HOST, port)).is_err());
         assert!(ask(r#"{"command":"list"}"#).contains("\"bind\":\"127.0.0.1\""));
         assert!(ask("{").contains("invalid request"));
-        assert!(ask("[]").contains("an object with the member command"));
+        assert!(ask("[]").contains("a JSON object with the member command"));
         let by_address = r#"{"command":"list","guest":"10.0.2.100"}"#;
         assert!(ask(by_address).contains("\"forwards\":[{\"id\":2"));
         assert!(ask(r#"{"command":"guests"}"#).contains("10.0.2.100"));
@@ -351,7 +351,7 @@ fn each_failure_to_start_is_one_sentence_with_its_exit_code() {
         );
         let (message, code) = failure("netns:/nonexistent/ns", &[]);
         assert!(message.contains("/nonexistent/ns") && code == Some(4), "{message}");
-        let (message, code) = failure(&format!("pid:{}", std::process::id()), &[]);
+        let (message, code) = failure("netns:/proc/self/ns/net", &[]);
         assert!(message.contains("is the one of this program") && code == Some(4), "{message}");
         let (message, code) = failure(&namespace, &["-p", "127.0.0.1:8000-8009", "-p", "8005"]);
         assert!(message.contains("already receives") && code == Some(2), "{message}");
@@ -436,8 +436,8 @@ fn guests_are_named_with_their_addresses_and_what_they_cannot_reach() {
         started.args(arguments);
         let gateway = Gateway::start_command(started);
         let expected = [
-            "guests cannot ping: permission denied; let root run 'sysctl \
-             net.ipv4.ping_group_range=\"0 2147483647\"'"
+            "guests cannot ping: cannot open a ping socket: permission denied; let root run \
+             'sysctl net.ipv4.ping_group_range=\"0 2147483647\"'"
                 .to_owned(),
             format!(
                 "{guest} cannot reach 10.0.2.7/32: its own network is 10.0.2.0/24: choose another \

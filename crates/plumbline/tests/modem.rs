@@ -340,7 +340,8 @@ fn an_upload_continues_the_partial_file_of_the_remote_host() {
     user.type_keys("rz --resume; echo end-''of-11\r");
     user.wait_for_text("The remote host waits for files");
     user.type_keys(&format!("send {}/large.bin\r", directories.local.display()));
-    user.wait_for_text(" of 1,000,000 bytes");
+    user.wait_for_text("Sent large.bin: 1,000,000 bytes, ");
+    user.wait_for_text(" transferred before and ");
     user.wait_for_text("end-of-11");
     directories.assert_same(&["large.bin"]);
     close(&mut user);

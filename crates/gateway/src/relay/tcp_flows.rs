@@ -17,7 +17,7 @@
 //!
 //! A guest that has finished may be gone: its kernel forgets a connection that its program has
 //! closed after a minute, whether the remote host finishes or not. Such a connection is therefore
-//! probed after two minutes of silence ([`HALF_CLOSED_KEEP_ALIVE`]). The reset of a kernel without
+//! probed after two minutes of silence (`HALF_CLOSED_KEEP_ALIVE`). The reset of a kernel without
 //! the connection ends the flow. A program that has shut down its side and waits for the answer keeps
 //! the flow for any time, and so does every byte of the remote host.
 //!

@@ -14,7 +14,7 @@ use carrier::meters::{self, MeterRegistry};
 use carrier::{self, EndedSession, EngineContext, HostTarget, MaybeTls, Outcome, Route, Trust};
 use carrier::{Destination, LoginScheme, NoAddress, host_configuration};
 use net::time::Duration;
-use os::device_users::other_device_users;
+use os::device_users::{is_pseudo_terminal, other_device_users};
 use records::format::count;
 use records::recording::{Header, SessionRecorder};
 use records::session_log::SessionLog;
@@ -150,8 +150,12 @@ fn password_warning(arguments: &Arguments, settings: &LoginSettings) -> Option<S
     })
 }
 
-/// Returns a warning if other programs have the serial line open without a lock.
+/// Returns a warning if other programs have the serial line open without a lock. A program that
+/// provides a pseudo-terminal, such as an emulator, may hold it open without reading from it.
 fn shared_line_warning(device: &Path) -> Option<String> {
+    if is_pseudo_terminal(device) {
+        return None;
+    }
     let users = other_device_users(device);
     let first = users.first()?;
     let others = match users.len() - 1 {

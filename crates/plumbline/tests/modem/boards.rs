@@ -69,7 +69,7 @@ fn a_script_fails_if_a_download_that_starts_by_itself_fails() {
     let output = run_script(&directories, &shell, &script, &["--char", "--download-limit", "100K"]);
     let messages = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(5), "{messages}");
-    assert!(messages.contains("script: Download cancelled"), "{messages}");
+    assert!(messages.contains("script line 4: Download cancelled"), "{messages}");
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn terminate_plumb(program: &str, directory: impl Fn(&Directories) -> &Path) {
     }
     user.wait_for_text(" MB/s");
     user.send_signal(Signal::TERM);
-    assert_eq!(user.read_until_exit().signal(), Some(Signal::TERM.as_raw()));
+    assert_eq!(user.read_until_exit().code(), Some(143));
     user.assert_sane_terminal();
     poll_until_timeout(|| directories.remote.join("ended").exists().then_some(()));
 }

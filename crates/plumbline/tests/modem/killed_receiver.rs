@@ -71,7 +71,8 @@ fn kill_receiver(
     if shell == Shell::WithoutEditor {
         user.wait_for_text("type stty sane and press ^J.");
         user.type_keys("\n");
-        user.type_keys("stty sane\n");
+        user.type_keys("stty sane; echo is-''sane\n");
+        user.wait_for_text("is-sane");
     }
     user.wait_for_text("ready:");
     assert_shell_works(user);

@@ -234,17 +234,19 @@ impl Download {
 
     fn end(&mut self, sentence: String, outcome: Outcome, report: &mut Report, cx: &Cx<'_>) {
         self.is_over = true;
-        let kept = self.current.take().map(|current| (current.info, current.partial.keep()));
-        if let Some((info, part)) = &kept {
-            let part = part.clone().unwrap_or_default().into_bytes();
-            report.record(info, part, (outcome, Some(&sentence)), cx.now);
+        let current = self.current.take();
+        let kept = current.map(|current| (current.info, current.name, current.partial.keep()));
+        if let Some((info, name, part)) = &kept {
+            // Without a kept part, the name is the one that was requested.
+            let path = part.clone().unwrap_or_else(|| name.clone()).into_bytes();
+            report.record(info, path, (outcome, Some(&sentence)), cx.now);
         } else if !report.has_record {
             // No file was offered.
             let name = self.name.take().unwrap_or_default().into_bytes();
             report.record(&FileInfo::default(), name, (outcome, Some(&sentence)), cx.now);
         }
         report.fail(sentence);
-        if let Some(part) = kept.and_then(|(_, part)| part) {
+        if let Some(part) = kept.and_then(|(.., part)| part) {
             let part = escaped(part.as_bytes());
             report.notice(match self.engine.can_resume() {
                 true => format!("{part} is kept; ZMODEM continues it next time."),
