@@ -5,7 +5,6 @@ use super::login_harness::poll_until_timeout;
 use super::*;
 use net::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
-use std::os::unix::process::ExitStatusExt;
 
 /// Maximum time until the end of a download from a killed program is noticed: ten times the goal.
 const KILLED_TIMEOUT: Duration = Duration::from_secs(100);
