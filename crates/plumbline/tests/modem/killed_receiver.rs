@@ -118,26 +118,6 @@ fn commands_in_an_upload_by_zmodem_are_not_executed_by_bash_after_the_receiver_w
 
 #[test]
 #[ignore = "needs lrzsz"]
-fn the_line_of_bash_is_empty_if_the_user_cancels_an_upload_whose_receiver_was_killed() {
-    let directories = Directories::new();
-    let remote = RemoteShell::running("bash --norc");
-    let mut user = directories.log_in_to(&remote, &["--char"]);
-    fs::write(directories.local.join("huge"), commands()).unwrap();
-    user.type_keys("sh -c 'echo $$ > pid; exec rz'\r");
-    user.wait_for_text(RZ.prompt);
-    user.type_keys(&format!("send {}/huge\r", directories.local.display()));
-    user.wait_for_text("kB ");
-    signal_program(&directories, Signal::KILL);
-    user.type_keys("\x03");
-    user.wait_for_text_within("Upload cancelled.", KILLED_TIMEOUT);
-    assert_shell_works(&mut user);
-    let names = fs::read_dir(&directories.remote).unwrap();
-    assert_eq!(names.count(), 2, "huge and pid: nothing was executed");
-    close(&mut user);
-}
-
-#[test]
-#[ignore = "needs lrzsz"]
 fn random_bytes_of_an_upload_by_zmodem_do_not_end_bash_after_the_receiver_was_killed() {
     kill_under("bash --norc", RZ, &random_bytes(), Shell::WithEditor);
 }

@@ -3,9 +3,6 @@
 //! If plumb has cancelled, data in flight precedes the confirmation of the remote program. The rest of
 //! the output buffer of a sender may follow its cancel sequence: lrzsz writes the sequence before this
 //! rest. Text after this data belongs to the session.
-//!
-//! Without a confirmation, the remote program may have ended before the cancellation. A shell then has
-//! read the data in flight, and its command line is emptied.
 
 use net::time::{Duration, Instant};
 
@@ -204,14 +201,6 @@ impl Discarding {
             self.last = now;
             return DiscardStep::Repeat;
         }
-        let is_local = matches!(self.canceller, CancelledBy::Local { .. });
-        if is_local && !self.is_confirmed && now < self.began + DISCARD_TIMEOUT {
-            // The remote program may have been ended before, so that a shell has read its data.
-            self.canceller = CancelledBy::End;
-            self.has_echo = false;
-            self.last = now;
-            return DiscardStep::Send(EMPTY_LINE);
-        }
         DiscardStep::End
     }
 
@@ -296,21 +285,11 @@ mod tests {
         assert_eq!(at, Instant::ZERO + REPETITION_SILENCE);
         assert_eq!(discarding.timeout(at), DiscardStep::Repeat);
         assert_eq!(discarding.deadline(), at + BLOCK_SILENCE);
-        assert_eq!(discarding.timeout(at + BLOCK_SILENCE), DiscardStep::Send(EMPTY_LINE));
-        let (.., mut discarding) = receive(UPLOAD, SEQUENCE);
-        let at = discarding.deadline();
-        assert_eq!(discarding.timeout(at), DiscardStep::End, "the receiver has ended");
-    }
-
-    #[test]
-    fn the_line_of_a_shell_is_emptied_if_the_cancellation_is_not_confirmed() {
-        for (canceller, answer) in [(UPLOAD, b"$ "), (DOWNLOAD, b"$ "), (DOWNLOAD, b"\xff\0")] {
-            let (.., mut discarding) = receive(canceller, answer);
+        assert_eq!(discarding.timeout(at + BLOCK_SILENCE), DiscardStep::End);
+        for answer in [b"$ ", SEQUENCE] {
+            let (.., mut discarding) = receive(UPLOAD, answer);
             let at = discarding.deadline();
-            assert_eq!(discarding.timeout(at), DiscardStep::Send(EMPTY_LINE));
-            discarding.receive(&mut b"\x07".as_slice(), at);
-            let at = discarding.deadline();
-            assert_eq!(discarding.timeout(at), DiscardStep::End, "the terminal echoes");
+            assert_eq!(discarding.timeout(at), DiscardStep::End, "the receiver has ended");
         }
     }
 
@@ -327,14 +306,13 @@ mod tests {
         }
         discarding.receive(&mut [NAK].as_slice(), now);
         now = discarding.deadline();
-        assert_eq!(discarding.timeout(now), DiscardStep::Send(EMPTY_LINE));
+        assert_eq!(discarding.timeout(now), DiscardStep::End);
         let (_, _, mut discarding) = receive(UPLOAD, &[NAK]);
         discarding.receive(&mut &SEQUENCE[..], Instant::ZERO);
         let deadline = discarding.deadline();
         assert_eq!(discarding.timeout(deadline), DiscardStep::End, "it is confirmed");
         let (_, _, mut discarding) = receive(UPLOAD, b"\x06end\r\n$ ");
         let deadline = discarding.deadline();
-        let step = discarding.timeout(deadline);
-        assert_eq!(step, DiscardStep::Send(EMPTY_LINE), "a shell prints text");
+        assert_eq!(discarding.timeout(deadline), DiscardStep::End, "a shell prints text");
     }
 }
