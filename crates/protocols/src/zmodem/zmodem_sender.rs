@@ -534,7 +534,10 @@ impl Sender {
         self.pending = Some(SenderEvent::Failed(failure));
     }
 
-    fn has_unexpected_text(&self) -> bool {
+    /// Returns whether the last input is text of the session instead of an answer: the receiver may have
+    /// ended.
+    #[must_use]
+    pub fn has_unexpected_text(&self) -> bool {
         self.text.reaches(Duration::ZERO).is_some()
     }
 

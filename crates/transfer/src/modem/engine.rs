@@ -179,6 +179,12 @@ impl SenderEngine {
         each!(self, engine => engine.receive(input, cx));
     }
 
+    /// Returns whether a shell may have read data in flight, because its text arrived instead of an
+    /// answer. A receiver of blocks has at most one block in flight.
+    pub(super) fn may_have_ended(&self) -> bool {
+        matches!(self, Self::Zmodem(engine) if engine.has_unexpected_text())
+    }
+
     /// Returns and removes the text of the session that was received instead of an answer.
     pub(super) fn take_text(&mut self) -> Vec<u8> {
         each!(self, engine => engine.take_text())

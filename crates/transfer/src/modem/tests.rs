@@ -390,6 +390,18 @@ fn an_upload_to_a_killed_program_ends_within_ten_seconds_and_empties_the_command
 }
 
 #[test]
+fn a_cancellation_by_the_user_after_text_of_a_shell_empties_the_command_line() {
+    let mut cx = OwnedCx::default();
+    let mut sender = interrupted_upload("cancelled", ModemProtocol::Zmodem, &mut cx);
+    sender.cancel(&mut cx.cx());
+    assert_eq!(sender.take_output(&mut cx.cx()), EMPTY_LINE.concat());
+    sender.receive(&mut b"\x07\r$ ".as_slice(), &mut cx.cx());
+    assert_eq!(wait_for_output(&mut sender, &mut cx), b"");
+    assert!(sender.is_over());
+    assert_eq!(sender.take_notices(), ["Upload cancelled."]);
+}
+
+#[test]
 fn a_raw_terminal_gets_syntax_errors_until_the_shell_reports_one_and_the_user_a_hint() {
     let mut cx = OwnedCx::default();
     let mut sender = interrupted_upload("raw", ModemProtocol::Zmodem, &mut cx);

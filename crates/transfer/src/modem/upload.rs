@@ -190,9 +190,13 @@ impl Upload {
         report: &mut Report,
         cx: &Cx<'_>,
     ) {
+        let may_have_ended = self.engine.may_have_ended();
         self.engine.abort();
         let is_block_receiver = self.has_block_receiver();
-        report.cancelled_by = Some(CancelledBy::Local { is_block_receiver });
+        report.cancelled_by = Some(match may_have_ended {
+            true => CancelledBy::End,
+            false => CancelledBy::Local { is_block_receiver },
+        });
         self.end(sentence, outcome, report, cx);
     }
 
