@@ -21,7 +21,7 @@ use os::namespace_watch::NamespaceWatch;
 use os::outbound::Outbound;
 use os::serial::Serial;
 use os::signal_descriptor::TerminationDescriptor;
-use os::target_namespace::TargetNamespaces;
+use os::target_namespace::{TargetError, TargetNamespaces};
 use os::tun::{Kind, Options};
 use os::tun_in_namespace::{self, TunSetup};
 use rustix::thread::CapabilitySet;
@@ -44,6 +44,11 @@ const FIRST_NETWORK6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0);
 const PREFIX6_BITS: u32 = 64;
 /// The number of the signals in the event loop: the highest one.
 const SIGNALS: usize = poll::NUMBER_MAX;
+
+/// Number of further attempts to find another network namespace at a process, and their interval:
+/// together one second.
+const NAMESPACE_TRIES: u32 = 50;
+const NAMESPACE_INTERVAL: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// The settings of a gateway.
 #[derive(Clone, Debug, Default)]
@@ -171,8 +176,7 @@ impl Program {
     ) -> Result<(), ProgramError> {
         let (guest_settings, device, watch) = match &target.kind {
             TargetKind::Process { id, tap } => {
-                let target = TargetNamespaces::of_process(*id).and_then(TargetNamespaces::of_other);
-                let target = target.map_err(ProgramError::Target)?;
+                let target = namespaces_of_process(*id).map_err(ProgramError::Target)?;
                 let watch = NamespaceWatch::of_process(*id).map_err(ProgramError::Target)?;
                 let device = tap_in(&target, tap, network, is_configuring)?;
                 (network.for_frames(), device, Some(watch))
@@ -350,6 +354,19 @@ pub fn rules(permitted: &[IpNet], refused: &[IpNet]) -> Vec<Rule> {
     let rule = |is_permitted: bool| move |prefix: &IpNet| Rule { prefix: *prefix, is_permitted };
     let permitted = permitted.iter().map(rule(true));
     permitted.chain(refused.iter().map(rule(false))).collect()
+}
+
+/// Opens the namespaces of a process, which may enter them only shortly after its start, as unshare(1)
+/// does.
+fn namespaces_of_process(id: u32) -> Result<TargetNamespaces, TargetError> {
+    let mut tries = 0;
+    loop {
+        match TargetNamespaces::of_process(id).and_then(TargetNamespaces::of_other) {
+            Err(TargetError::OwnNetwork) if tries < NAMESPACE_TRIES => tries += 1,
+            result => return result,
+        }
+        std::thread::sleep(NAMESPACE_INTERVAL);
+    }
 }
 
 fn tap_in(

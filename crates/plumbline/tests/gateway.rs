@@ -302,7 +302,9 @@ fn ports_are_forwarded_and_listed_through_the_control_socket() {
             control.read_line(&mut reply).unwrap();
             reply
         };
-        let port = listen(Ipv4Addr::LOCALHOST).1.port();
+        // Free in the new network. A port that was just closed may be held by a program between its
+        // fork and its exec.
+        let port = 8080;
         let add = format!(
             r#"{{"command":"add","protocol":"tcp","bind":"127.0.0.1","host_ports":"{port}"}}"#
         );
