@@ -77,7 +77,7 @@ pub enum Turn {
     Ready(usize),
     /// The device of this guest no longer works.
     Lost(usize, io::Error),
-    /// The user has to know something. The gateway goes on.
+    /// The user has to correct a condition. The gateway goes on.
     Notice(Notice),
 }
 
