@@ -4,7 +4,7 @@ use super::super::script::{Runner, Script};
 use super::super::session_settings::{LoginProtocol, LoginSettings};
 use super::super::terminal_input::LocalTerminal;
 use super::*;
-use carrier::{EngineContext, Outcome, StreamSession};
+use carrier::{AckPolicy, EngineContext, Outcome, StreamSession};
 use net::application::Stream;
 
 const SENDER_REQUEST: &[u8] = b"**\x18B00000000000000\r\x8a\x11";
@@ -66,8 +66,10 @@ impl Fixture {
 #[test]
 fn a_sender_on_the_remote_host_starts_a_download() {
     let mut fixture = Fixture::new(LoginProtocol::Serial, true);
+    assert_eq!(fixture.login.ack_policy(), AckPolicy::Awaited);
     fixture.receives(&[b"$ sz a\r\nrz\r", SENDER_REQUEST].concat());
     assert!(fixture.login.transfers.is_active());
+    assert_eq!(fixture.login.ack_policy(), AckPolicy::Immediate);
     assert_eq!(fixture.sent(), RECEIVER_REQUEST);
     assert!(!fixture.displayed().contains('\x18'));
 }

@@ -37,7 +37,7 @@ use super::terminal_input::{LocalTerminal, Read};
 use super::transfer_state::{FileTransfers, OUTPUT_MAX_BYTES};
 use crate::exit;
 use anyhow::{Context, Result};
-use carrier::{CarrierStatus, Outcome, StreamSession, TlsParameters};
+use carrier::{AckPolicy, CarrierStatus, Outcome, StreamSession, TlsParameters};
 use net::Cx;
 use net::application::Stream;
 use net::meter::Account;
@@ -484,6 +484,12 @@ impl StreamSession for Login {
 
     fn is_display_full(&self) -> bool {
         self.display.screen.is_blocked()
+    }
+
+    fn ack_policy(&self) -> AckPolicy {
+        // The beginning of a block can be as short as an echo. The remote host may hold back the rest
+        // of the block until it is acknowledged.
+        if self.transfers.is_active() { AckPolicy::Immediate } else { AckPolicy::Awaited }
     }
 
     fn starts_tls(&mut self) -> bool {
