@@ -277,6 +277,9 @@ pub enum SerialError {
     },
     /// Another program has the device open.
     InUse(PathBuf),
+    /// The pseudo-terminal is open for exclusive use, or was when a program was killed. The kernel
+    /// keeps this mode until the program at the other end closes it (tty_ioctl(4), TIOCEXCL).
+    Exclusive(PathBuf),
     /// The path names a file or a device of another type.
     NoTerminal(PathBuf),
     /// The device does not support the rate.
@@ -298,6 +301,7 @@ impl SerialError {
             Errno::ACCESS | Errno::PERM => {
                 Self::NotPermitted { device: path, group: group_with_access(device) }
             }
+            Errno::BUSY if is_pseudo_terminal(device) => Self::Exclusive(path),
             Errno::BUSY => Self::InUse(path),
             Errno::ISDIR => Self::NoTerminal(path),
             error => Self::Other(path, error.into()),
@@ -327,6 +331,12 @@ impl fmt::Display for SerialError {
                 "another program uses {0}: 'fuser {0}' lists it; end that program first",
                 device.display()
             ),
+            Self::Exclusive(device) => write!(
+                f,
+                "another program uses {0}, or was killed while it did: end the program that \
+                 'fuser {0}' lists; if it lists none, restart the program at the other end",
+                device.display()
+            ),
             Self::NoTerminal(device) => {
                 write!(
                     f,
@@ -348,6 +358,10 @@ impl fmt::Display for SerialError {
 }
 
 impl error::Error for SerialError {}
+
+fn is_pseudo_terminal(device: &Path) -> bool {
+    fs::canonicalize(device).is_ok_and(|device| device.starts_with("/dev/pts"))
+}
 
 /// Returns the group whose members may read and write `device`.
 fn group_with_access(device: &Path) -> Option<String> {
@@ -451,6 +465,14 @@ mod tests {
         settings.put_into(&mut expected_modes);
         assert_eq!(expected_modes.control_modes & ControlModes::CSIZE, ControlModes::CS7);
         assert!(expected_modes.control_modes.contains(ControlModes::PARENB | ControlModes::PARODD));
+    }
+
+    #[test]
+    fn a_pseudo_terminal_that_stays_exclusive_has_a_remedy() {
+        let pty = line();
+        let text = |device| SerialError::of_open(device, Errno::BUSY).to_string();
+        assert!(text(pty.path()).ends_with("restart the program at the other end"));
+        assert!(text(Path::new("/dev/ttyS0")).ends_with("end that program first"));
     }
 
     #[test]
