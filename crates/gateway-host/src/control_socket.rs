@@ -186,3 +186,60 @@ pub(crate) fn named(name: Option<&str>, guests: &[&str]) -> Result<usize, String
             .ok_or_else(|| format!("there is no guest '{}': use {}", name.escape_debug(), names())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::time::Duration;
+
+    /// Number of the listener in the event loop.
+    const LISTENER: usize = 7;
+
+    /// A gateway that carries out every request.
+    struct Willing;
+
+    impl Controlled for Willing {
+        fn watch(&self, _: BorrowedFd<'_>, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn execute(&mut self, _: &ControlRequest) -> ControlReply {
+            ControlReply::DONE
+        }
+    }
+
+    fn reply(client: &UnixStream) -> String {
+        let mut line = String::new();
+        BufReader::new(client).read_line(&mut line).unwrap();
+        line
+    }
+
+    #[test]
+    fn one_client_too_many_is_refused_until_another_one_leaves() {
+        let path = std::env::temp_dir().join(format!("plumb-control-{}", std::process::id()));
+        let mut socket = ControlSocket::bind(path.clone(), &Willing, LISTENER).unwrap();
+        let mut connect = || {
+            let mut client = UnixStream::connect(&path).unwrap();
+            client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            socket.serve(LISTENER, &mut Willing);
+            _ = client.write_all(b"{\"command\":\"list\"}\n");
+            client
+        };
+        let clients: Vec<_> = (0..CLIENTS_MAX).map(|_| connect()).collect();
+        assert!(reply(&connect()).contains("more than 16 clients are connected"));
+        for (index, client) in clients.iter().enumerate() {
+            socket.serve(LISTENER + 1 + index, &mut Willing);
+            assert_eq!(reply(client), ControlReply::DONE.line());
+        }
+        clients[3].shutdown(std::net::Shutdown::Both).unwrap();
+        socket.serve(LISTENER + 1 + 3, &mut Willing);
+        let mut client = UnixStream::connect(&path).unwrap();
+        socket.serve(LISTENER, &mut Willing);
+        client.write_all(b"{\"command\":\"list\"}\n").unwrap();
+        socket.serve(LISTENER + 1 + 3, &mut Willing);
+        assert_eq!(reply(&client), ControlReply::DONE.line());
+        drop(socket);
+        assert!(!path.exists());
+    }
+}

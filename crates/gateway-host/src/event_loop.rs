@@ -464,3 +464,18 @@ impl EventLoop {
         Ok(true)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lack_of_descriptors_is_reported_once_per_minute() {
+        let mut event_loop = EventLoop::new().unwrap();
+        let reports = [0, 1, 59, 60, 61, 119, 120].map(|seconds| {
+            event_loop.report_descriptor_limit(Instant::ZERO + Duration::from_secs(seconds));
+            event_loop.notices.drain(..).count()
+        });
+        assert_eq!(reports, [1, 0, 0, 1, 0, 0, 1]);
+    }
+}

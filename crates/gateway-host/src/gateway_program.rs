@@ -94,16 +94,16 @@ pub struct Program {
     notices: Vec<String>,
 }
 
-/// The end of a guest, or of the gateway, or a notice.
+/// Event after which the gateway returns to its caller.
 #[derive(Debug)]
-pub enum GuestEnd {
+pub enum ProgramEvent {
     /// The namespace or the process of the guest is gone.
-    Gone(String),
+    GuestGone(String),
     /// The device of the guest no longer works.
-    Lost(String, io::Error),
-    /// A signal with this number was received.
+    GuestLost(String, io::Error),
+    /// A signal with this number was received, which ends the gateway.
     Signal(i32),
-    /// Nothing has ended. This text is for the user.
+    /// A message for the user. All guests run on.
     Notice(String),
 }
 
@@ -250,13 +250,13 @@ impl Program {
         self.event_loop.has_guests()
     }
 
-    /// Runs until a guest has ended, and returns which. Its flows have ended, and the other guests
-    /// can run on. A signal ends the gateway. After a notice, all guests run on.
+    /// Runs until an event for the caller. The flows of a guest that is gone or lost have ended; the
+    /// other guests run on with the next call.
     ///
     /// # Errors
     ///
     /// Returns [`ProgramError::System`].
-    pub fn run(&mut self) -> Result<GuestEnd, ProgramError> {
+    pub fn run(&mut self) -> Result<ProgramEvent, ProgramError> {
         loop {
             let until = self.metrics.as_ref().and_then(MetricsEndpoint::deadline);
             let turn = self.event_loop.turn(until).map_err(ProgramError::System)?;
@@ -268,24 +268,24 @@ impl Program {
                 Turn::Ready(number) if number < self.watches.len() => {
                     if self.is_gone(number).map_err(ProgramError::System)? {
                         self.event_loop.remove_guest(number);
-                        return Ok(GuestEnd::Gone(self.remove(number)));
+                        return Ok(ProgramEvent::GuestGone(self.remove(number)));
                     }
                 }
                 Turn::Ready(SIGNALS) => {
                     let signal = self.signals.signal().map_err(ProgramError::System)?;
                     if let Some(number) = signal {
-                        return Ok(GuestEnd::Signal(number));
+                        return Ok(ProgramEvent::Signal(number));
                     }
                 }
                 Turn::Ready(number) => self.serve(number),
-                Turn::Notice(notice) => return Ok(GuestEnd::Notice(self.text_of(notice))),
+                Turn::Notice(notice) => return Ok(ProgramEvent::Notice(self.text_of(notice))),
                 Turn::Lost(number, error) => {
                     let is_gone = self.is_gone(number).unwrap_or(false);
                     let name = self.remove(number);
                     if is_gone {
-                        return Ok(GuestEnd::Gone(name));
+                        return Ok(ProgramEvent::GuestGone(name));
                     }
-                    return Ok(GuestEnd::Lost(name, error));
+                    return Ok(ProgramEvent::GuestLost(name, error));
                 }
             }
         }

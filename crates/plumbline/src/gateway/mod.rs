@@ -9,7 +9,7 @@ use crate::exit::{self, Failure};
 use crate::heading;
 use gateway_host::bit_rate;
 use gateway_host::forwards::Forward;
-use gateway_host::gateway_program::{self, GuestEnd, Program, ProgramSettings};
+use gateway_host::gateway_program::{self, Program, ProgramEvent, ProgramSettings};
 use gateway_host::guest_target::GuestTarget;
 use gateway_host::invocation::{ExitText, Invocation, ProgramName};
 use gateway_host::pasta::{self, PastaMode, PastaProgram};
@@ -126,13 +126,13 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
     let mut result = Ok(());
     while program.has_guests() {
         match program.run().map_err(|error| failed(error, Failure::ThisMachine))? {
-            GuestEnd::Gone(guest) => eprintln!("{guest} is gone"),
-            GuestEnd::Notice(text) => eprintln!("{text}"),
-            GuestEnd::Lost(guest, error) => {
+            ProgramEvent::GuestGone(guest) => eprintln!("{guest} is gone"),
+            ProgramEvent::Notice(text) => eprintln!("{text}"),
+            ProgramEvent::GuestLost(guest, error) => {
                 let error = anyhow::anyhow!("{guest} has failed: {error}");
                 result = Err(failed(error, Failure::ThisMachine));
             }
-            GuestEnd::Signal(number) => {
+            ProgramEvent::Signal(number) => {
                 termination::record(number);
                 return Err(Failure::Interrupted);
             }
