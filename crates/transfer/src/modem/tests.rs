@@ -89,12 +89,24 @@ pub(super) fn transfer(
     name: Option<&str>,
 ) -> [Vec<String>; 2] {
     let mut cx = OwnedCx::default();
+    let (mut sender, mut receiver) = start(directories, protocol, names, name, &mut cx);
+    run(&mut sender, &mut receiver, &mut cx)
+}
+
+/// Starts the sender and the receiver of files.
+pub(super) fn start(
+    directories: &Directories,
+    protocol: ModemProtocol,
+    names: &[&str],
+    name: Option<&str>,
+    cx: &mut OwnedCx,
+) -> (ModemTransfer, ModemTransfer) {
     let policy = DownloadPolicy::new(directories.to.clone(), DOWNLOAD_LIMIT_BYTES);
     let paths = names.iter().map(|name| directories.from.join(name)).collect();
-    let mut sender = send(protocol, paths, &mut cx);
+    let sender = send(protocol, paths, cx);
     let receive = ModemCommand::Receive(protocol, name.map(str::to_owned));
-    let mut receiver = ModemTransfer::start(receive, &policy, &mut cx.cx()).unwrap();
-    run(&mut sender, &mut receiver, &mut cx)
+    let receiver = ModemTransfer::start(receive, &policy, &mut cx.cx()).unwrap();
+    (sender, receiver)
 }
 
 pub(super) fn write(directory: &Path, name: &str, content: &[u8]) {

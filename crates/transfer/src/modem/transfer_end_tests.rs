@@ -1,7 +1,7 @@
 //! The sentence and the record of each end of a transfer.
 
 use super::download::write_error_text;
-use super::tests::{Directories, content, send, wait_for_output, write};
+use super::tests::{Directories, content, send, start, wait_for_output, write};
 use super::upload::read_error_text;
 use super::*;
 use net::cx::OwnedCx;
@@ -26,10 +26,8 @@ impl Running {
         let directories = Directories::new(test);
         write(&directories.from, "large", &content(LEN));
         let mut cx = OwnedCx::default();
-        let policy = DownloadPolicy::new(directories.to.clone(), DOWNLOAD_LIMIT_BYTES);
-        let mut sender = send(protocol, vec![directories.from.join("large")], &mut cx);
-        let receive = ModemCommand::Receive(protocol, Some("large".to_owned()));
-        let mut receiver = ModemTransfer::start(receive, &policy, &mut cx.cx()).unwrap();
+        let (mut sender, mut receiver) =
+            start(&directories, protocol, &["large"], Some("large"), &mut cx);
         for _ in 0..20 {
             let replies = receiver.take_output(&mut cx.cx());
             sender.receive(&mut replies.as_slice(), &mut cx.cx());
