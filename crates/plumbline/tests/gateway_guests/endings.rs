@@ -6,7 +6,7 @@ use super::gateway_harness::{
 use super::raw_machine::{MACHINE, RawMachine, TCP, ip, syn};
 use os::pty::Pty;
 use os::tty::WindowSize;
-use rustix::io::FdFlags;
+use rustix::io::{FdFlags, ioctl_fionread};
 use std::fs;
 use std::io::{self, ErrorKind, Read};
 use std::net::{IpAddr, TcpStream, UdpSocket};
@@ -61,6 +61,7 @@ fn a_killed_gateway_leaves_no_process_no_pipe_no_port_and_no_interface() {
             let has_addresses = |text: &[u8]| text.windows(10).any(|part| part == b"10.0.3.100");
             while !(has_addresses(&text) && text.ends_with(b"\n")) {
                 let mut byte = [0];
+                poll_until_timeout(|| (ioctl_fionread(&stderr).unwrap() > 0).then_some(()));
                 assert_eq!(stderr.read(&mut byte).unwrap(), 1, "{text:?}");
                 text.push(byte[0]);
             }
