@@ -3,12 +3,13 @@
 use os::namespace::enter_new_network;
 use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
-use test_support::{NetworkThread, in_configured_network, poll_until_timeout};
+use test_support::{NetworkThread, in_configured_network, not_configured, poll_until_timeout};
 
 pub(crate) const HOST: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
 pub(crate) const OTHER: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 1);
@@ -177,6 +178,17 @@ pub(crate) fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     let (stream, from) = listener.accept().unwrap();
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     (stream, from)
+}
+
+/// Returns whether pasta can run a command. As root, it changes to the user nobody, which may open
+/// the device of TUN and TAP on machines with udev.
+pub(crate) fn may_run_commands() -> bool {
+    let mode = std::fs::metadata("/dev/net/tun").map_or(0, |device| device.mode());
+    let may_run = mode & 0o006 == 0o006;
+    if !may_run {
+        not_configured("/dev/net/tun", "only some users may open it");
+    }
+    may_run
 }
 
 /// Returns a port of loopback at which nothing listens.
