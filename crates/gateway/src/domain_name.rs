@@ -206,6 +206,17 @@ mod tests {
     }
 
     #[test]
+    fn a_name_has_at_most_255_bytes() {
+        let label = |len: usize| [&[len.to_le_bytes()[0]][..], &vec![b'a'; len]].concat();
+        let message = |last| {
+            let labels = [63, 63, 63, last].map(label).concat();
+            after_header(&[&labels[..], &[0]].concat())
+        };
+        assert_eq!(skip_name(&message(61), HEADER_LEN), Ok(HEADER_LEN + 255));
+        assert_eq!(skip_name(&message(62), HEADER_LEN), Err(NameError::TooLong));
+    }
+
+    #[test]
     fn a_label_of_an_unknown_type_is_rejected() {
         let results = [0x40, 0x80].map(|kind| skip_name(&after_header(&[kind, 0]), HEADER_LEN));
         assert_eq!(results, [Err(NameError::Label); 2]);

@@ -202,6 +202,21 @@ fn a_response_that_is_too_long_for_the_guest_is_truncated() {
 }
 
 #[test]
+fn a_response_has_at_most_4096_bytes_however_many_the_guest_accepts() {
+    const EDNS_8192: &[u8] = b"\0\0\x29\x20\0\0\0\0\0\0\0";
+    for (answers, is_shortened) in [(254, false), (255, true)] {
+        let mut fixture = Fixture::default();
+        let query = message(GUEST_ID, QUERY, [1, 0, 0, 1], &[QUESTION, EDNS_8192]);
+        let asked = fixture.query(&query).remove(0);
+        let sections = [&[QUESTION][..], &vec![ANSWER; answers.into()]].concat();
+        let response = message(asked.id, RESPONSE, [1, answers, 0, 0], &sections);
+        assert_eq!(response.len() > 4096, is_shortened);
+        fixture.receive(&asked, &response);
+        assert_eq!(fixture.counters().shortened, u64::from(is_shortened));
+    }
+}
+
+#[test]
 fn bytes_after_the_last_record_are_removed() {
     let mut fixture = Fixture::default();
     let asked = fixture.query(&[&query(GUEST_ID), &b"rest"[..]].concat()).remove(0);
@@ -229,6 +244,21 @@ fn queries_beyond_the_limit_get_a_failure() {
     assert_eq!(fixture.counters().refused_queries, 2);
     let [first, second] = &fixture.replies()[..] else { panic!("two failures") };
     assert_eq!((first, second), (&failure(64, 2), &failure(65, 2)));
+}
+
+#[test]
+fn queries_get_a_failure_while_the_driver_has_too_many_events() {
+    let mut fixture = Fixture::with_resolvers(&["192.0.2.53:53"]);
+    // The driver opens a socket and closes it for each query.
+    for number in 0..257_u16 {
+        let mut cx = fixture.context.cx();
+        fixture.forwarder.receive_query(guest(), local(), &query(number), &mut cx);
+        fixture.forwarder.unreachable(QueryId(number.into()), &mut cx);
+        assert_eq!(fixture.replies(), [failure(number, 2)]);
+    }
+    assert_eq!((fixture.counters().unanswered, fixture.counters().refused_queries), (256, 1));
+    fixture.asked();
+    assert_eq!(fixture.query(&query(GUEST_ID)).len(), 1);
 }
 
 #[test]

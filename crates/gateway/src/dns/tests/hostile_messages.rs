@@ -58,6 +58,19 @@ fn row_106_a_socket_with_many_wrong_responses_is_closed_and_the_query_asked_agai
     assert_eq!(fixture.replies(), [response(GUEST_ID)]);
 }
 
+// attack row 106
+#[test]
+fn row_106_a_query_or_another_operation_is_no_response() {
+    let mut fixture = Fixture::default();
+    let asked = fixture.query(&query(GUEST_ID)).remove(0);
+    // QR is clear, and a notification (RFC 1996).
+    for flags in [QUERY, [0xA1, 0x80]] {
+        fixture.receive(&asked, &message(asked.id, flags, [1, 1, 0, 0], &[QUESTION, ANSWER]));
+    }
+    assert!(fixture.replies().is_empty());
+    assert_eq!(fixture.counters().malformed_responses, 2);
+}
+
 /// Returns the identifiers of the queries of a guest that always uses the same one.
 fn identifiers(seed: u64, count: usize) -> Vec<u16> {
     let mut context = OwnedCx::with_seed(seed);
