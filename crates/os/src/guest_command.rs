@@ -157,6 +157,7 @@ fn become_guest(
     unsafe {
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         libc::signal(libc::SIGINT, libc::SIG_DFL);
+        libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
     }
     let Some(program) = arguments.first().filter(|program| !program.is_null()) else {
         return Errno::NOENT.into();

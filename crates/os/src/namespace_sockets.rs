@@ -7,6 +7,7 @@
 //! descriptor, and only the capability to bind ports below 1024.
 
 use crate::privileges::{drop_in_child, restrict_system_calls};
+use crate::process::{close_all_but, protect_from_guest};
 use crate::socket_table::SocketTable;
 use crate::target_namespace::TargetNamespaces;
 use crate::tcp_socket::{self, ListenOptions};
@@ -22,7 +23,7 @@ use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 /// A child process in the namespaces of a guest, which opens sockets there.
 #[derive(Debug)]
@@ -165,17 +166,18 @@ impl Request {
 /// Serves requests in the child until the gateway closes its end.
 fn serve(target: &TargetNamespaces, parent: &OwnedFd) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    let kept = [Some(parent.as_fd()), Some(target.network()), target.user()];
+    let kept: Vec<_> = kept.into_iter().flatten().collect();
+    // SAFETY: the child uses no other descriptor any more, and exits without destructors.
+    unsafe { protect_from_guest(&kept) }?;
     let user = Some(LinkNameSpaceType::User);
     if let Some(namespace) = target.user() {
         // The network namespace decides, as for an interface.
         let _ = move_into_link_name_space(namespace, user);
     }
     move_into_link_name_space(target.network(), Some(LinkNameSpaceType::Network))?;
-    let own = u32::try_from(parent.as_raw_fd()).unwrap_or(0);
-    for (first, last) in [(0, own.saturating_sub(1)), (own + 1, u32::MAX)] {
-        // SAFETY: the child uses no other descriptor any more, and exits without destructors.
-        unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
-    }
+    // SAFETY: as before.
+    unsafe { close_all_but(&[parent.as_fd()]) };
     let failed = |_| io::Error::from(io::ErrorKind::PermissionDenied);
     drop_in_child(CapabilitySet::NET_BIND_SERVICE).map_err(failed)?;
     restrict_system_calls().map_err(failed)?;
@@ -238,6 +240,38 @@ mod tests {
     use super::*;
     use crate::guest_command::GuestCommand;
     use std::io::Read;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn the_guest_has_no_access_to_the_child() {
+        // The child has the name of the thread that forks, and ends with it.
+        let thread = std::thread::Builder::new().name("traced-child".to_owned());
+        thread.spawn(assert_that_the_guest_has_no_access).unwrap().join().unwrap();
+    }
+
+    fn assert_that_the_guest_has_no_access() {
+        let mut guest = Command::new("unshare");
+        guest.args(["--user", "--map-root-user", "--net", "sh", "-c", "echo; exec cat"]);
+        let mut guest = guest.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        guest.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let target = TargetNamespaces::of_process(guest.id()).unwrap();
+        let sockets = NamespaceSockets::start(&target).unwrap();
+        // The child has entered the namespaces.
+        sockets.tcp_socket(true).unwrap();
+        let own = std::process::id().to_string();
+        let children = Command::new("ps").args(["--ppid", &own, "-o", "pid=,comm="]).output();
+        let children = String::from_utf8(children.unwrap().stdout).unwrap();
+        let child = children.lines().find(|line| line.ends_with("traced-child")).unwrap();
+        let child = child.split_whitespace().next().unwrap();
+        let mut reader = Command::new("nsenter");
+        reader.args(["-t", &guest.id().to_string(), "-U", "--preserve-credentials"]);
+        reader.args(["head", "-c1"]).args(["mem", "environ"].map(|f| format!("/proc/{child}/{f}")));
+        let errors = String::from_utf8(reader.output().unwrap().stderr).unwrap();
+        assert_eq!(errors.matches("Permission denied").count(), 2, "{errors}");
+        sockets.tcp_socket(true).unwrap();
+        guest.kill().unwrap();
+        guest.wait().unwrap();
+    }
 
     #[test]
     fn sockets_are_opened_in_the_namespace_of_the_guest_until_the_end() {

@@ -6,10 +6,10 @@
 use crate::clock::Monotonic;
 use crate::readiness::{PollFd, PollFlags, wait};
 use net::time::Duration;
-use rustix::process::{Pid, PidfdFlags, Resource, Signal, kill_process, pidfd_open};
-use rustix::process::{Rlimit, getrlimit, setrlimit};
+use rustix::process::{DumpableBehavior, Pid, PidfdFlags, Resource, Rlimit, Signal};
+use rustix::process::{getrlimit, kill_process, pidfd_open, set_dumpable_behavior, setrlimit};
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{self, Command, ExitStatus};
 use std::sync::OnceLock;
@@ -163,6 +163,13 @@ pub fn ignore_termination_signals() {
     }
 }
 
+/// Makes a write beyond the limit of the file size (`RLIMIT_FSIZE`) return EFBIG instead of ending this
+/// process.
+pub fn ignore_file_size_signal() {
+    // SAFETY: the signal may be ignored, and no handler is installed.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 /// Returns whether this process ignores SIGHUP, as a program that nohup(1) has started does.
 #[must_use]
 pub fn ignores_hang_up() -> bool {
@@ -203,6 +210,55 @@ pub fn close_inherited(kept: Option<i32>) {
         }
         None => close(first, u32::MAX),
     }
+}
+
+/// Protects this process from the programs of a user namespace that it is about to enter: they may
+/// then neither trace it, nor read its memory and its descriptors in /proc (`PR_SET_DUMPABLE`). A
+/// change of the user namespace alone does not have this effect.
+///
+/// # Errors
+///
+/// Returns the error of `prctl(2)`.
+pub(crate) fn forbid_tracing() -> io::Result<()> {
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+}
+
+/// Closes all descriptors of this process but those of `kept`. Before Linux 5.9, they stay open.
+///
+/// # Safety
+///
+/// The process must not use any of the closed descriptors afterwards, and must not run destructors
+/// that close them.
+pub(crate) unsafe fn close_all_but(kept: &[BorrowedFd<'_>]) {
+    let numbers = kept.iter().filter_map(|descriptor| u32::try_from(descriptor.as_raw_fd()).ok());
+    let mut numbers: Vec<u32> = numbers.collect();
+    numbers.sort_unstable();
+    let mut first = 0;
+    for number in numbers {
+        if let Some(last) = number.checked_sub(1).filter(|last| first <= *last) {
+            // SAFETY: kept by the caller.
+            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+        }
+        first = number + 1;
+    }
+    // SAFETY: kept by the caller.
+    unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
+}
+
+/// Protects a child that is about to enter the namespaces of a guest: closes all descriptors but those
+/// of `kept`, and forbids the programs of the guest to trace the child.
+///
+/// # Errors
+///
+/// Returns the error of `prctl(2)`.
+///
+/// # Safety
+///
+/// As for [`close_all_but`].
+pub(crate) unsafe fn protect_from_guest(kept: &[BorrowedFd<'_>]) -> io::Result<()> {
+    // SAFETY: kept by the caller.
+    unsafe { close_all_but(kept) };
+    forbid_tracing()
 }
 
 /// Makes SIGTERM and SIGQUIT end this process with exit code 0, without running destructors.

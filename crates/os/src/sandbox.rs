@@ -8,13 +8,16 @@
 //! Without CAP_SYS_ADMIN the process first enters a user namespace: that of its guest, as slirp4netns
 //! does, or a new one. Open descriptors are not affected.
 
+use crate::process::forbid_tracing;
 use crate::target_namespace::TargetNamespaces;
 use rustix::io::Errno;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind_recursive, mount_change,
     unmount,
 };
-use rustix::process::{chdir, getegid, geteuid, pivot_root};
+use rustix::process::{
+    DumpableBehavior, chdir, getegid, geteuid, pivot_root, set_dumpable_behavior,
+};
 use rustix::thread::{
     CapabilitySet, LinkNameSpaceType, UnshareFlags, capabilities, move_into_link_name_space,
     set_thread_gid, set_thread_uid, unshare_unsafe,
@@ -81,6 +84,7 @@ fn become_administrator(guest: Option<&TargetNamespaces>) -> Result<(), SandboxE
         return Ok(());
     }
     if let Some(user) = guest.and_then(TargetNamespaces::user)
+        && forbid_tracing().is_ok()
         && move_into_link_name_space(user, Some(LinkNameSpaceType::User)).is_ok()
     {
         // An ID that is not mapped in the namespace could not be used in files there.
@@ -88,6 +92,8 @@ fn become_administrator(guest: Option<&TargetNamespaces>) -> Result<(), SandboxE
         let _ = set_thread_uid(rustix::process::Uid::ROOT);
         return Ok(());
     }
+    // Otherwise the files in /proc belong to root.
+    set_dumpable_behavior(DumpableBehavior::Dumpable).map_err(failed)?;
     let uid = geteuid().as_raw();
     let gid = getegid().as_raw();
     // SAFETY: the process has a single thread, and shares no file descriptors with another one.

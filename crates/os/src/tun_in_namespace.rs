@@ -12,6 +12,7 @@
 //! offloads is dropped if the interface does not accept them.
 
 use crate::interface::{Interface, InterfaceError, NameError, Request};
+use crate::process::protect_from_guest;
 use crate::route;
 use crate::target_namespace::TargetNamespaces;
 use crate::tun::{Kind, Offloads, Options, Tun, TunError};
@@ -82,8 +83,14 @@ pub fn open(
     let child = match unsafe { libc::fork() } {
         -1 => return Err(GuestTunError::Child(io::Error::last_os_error())),
         0 => {
-            drop(own_end);
-            report(&child_end, open_here(target, name, options, setup));
+            let kept = [Some(child_end.as_fd()), Some(target.network()), target.user()];
+            let kept: Vec<_> = kept.into_iter().flatten().collect();
+            // SAFETY: the child uses no other descriptor, and exits without destructors.
+            let result = match unsafe { protect_from_guest(&kept) } {
+                Ok(()) => open_here(target, name, options, setup),
+                Err(error) => (Reply::failed(Step::EnterNetwork, number_of(&error), 0), None),
+            };
+            report(&child_end, result);
             // SAFETY: `_exit` ends the child without handlers, which belong to the parent.
             unsafe { libc::_exit(0) }
         }
@@ -112,6 +119,12 @@ struct Reply {
     outcome: Outcome,
     /// Error of entering the user namespace, or 0.
     user_error: i32,
+}
+
+impl Reply {
+    fn failed(step: Step, number: i32, user_error: i32) -> Self {
+        Self { outcome: Outcome::Failed(step, number), user_error }
+    }
 }
 
 enum Outcome {
@@ -161,7 +174,7 @@ fn open_here(
             let outcome = Outcome::Opened(OpenedTun { name, offloads, hardware_address });
             (Reply { outcome, user_error }, Some(tun))
         }
-        Err((step, number)) => (Reply { outcome: Outcome::Failed(step, number), user_error }, None),
+        Err((step, number)) => (Reply::failed(step, number, user_error), None),
     }
 }
 
