@@ -175,6 +175,21 @@ impl EventLoop {
         self.poll.add(descriptor, Source::Other(number), EventFlags::IN)
     }
 
+    /// Reports the readiness of a watched descriptor for writing instead of for reading, or again for
+    /// reading.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `epoll_ctl(2)`.
+    pub(crate) fn watch_output(
+        &self,
+        descriptor: impl AsFd,
+        number: usize,
+        is_output: bool,
+    ) -> io::Result<()> {
+        self.poll.watch_output(descriptor, Source::Other(number), is_output)
+    }
+
     /// Returns the current time.
     #[must_use]
     pub fn now(&self) -> Instant {

@@ -7,6 +7,7 @@ use crate::tcp_sockets::TcpSockets;
 use gateway::Guest;
 use net::Cx;
 use os::datagram::{DatagramSocket, Inbox};
+use os::outbound::Outbound;
 use os::tcp_socket::{self, ListenOptions};
 use rustix::event::epoll::EventFlags;
 use std::io;
@@ -241,7 +242,11 @@ fn host_sockets(forward: &Forward, port: u16) -> io::Result<Vec<HostSocket>> {
                 let options = ListenOptions { interface, ..ListenOptions::default() };
                 tcp_socket::listen(local, &options).map(HostSocket::Tcp)
             }
-            Transport::Udp => DatagramSocket::bind(local).map(HostSocket::Udp),
+            Transport::Udp => {
+                let interface = forward.bind.interface.clone();
+                let outbound = Outbound { address: None, interface };
+                DatagramSocket::bind_to(local, &outbound).map(HostSocket::Udp)
+            }
         };
         match opened {
             Ok(socket) => sockets.push(socket),
@@ -256,4 +261,27 @@ fn host_sockets(forward: &Forward, port: u16) -> io::Result<Vec<HostSocket>> {
         }
     }
     if sockets.is_empty() { Err(io::ErrorKind::AddrNotAvailable.into()) } else { Ok(sockets) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forwards::{BindAddress, PortRange};
+
+    #[test]
+    fn a_port_is_bound_to_its_interface() {
+        for transport in [Transport::Tcp, Transport::Udp] {
+            let open = |interface: &str| {
+                let address = Some(Ipv4Addr::LOCALHOST.into());
+                let bind = BindAddress { address, interface: Some(interface.to_owned()) };
+                let host_ports = PortRange::single(5400).unwrap();
+                let forward =
+                    Forward { transport, bind, host_ports, guest_address: None, guest_port: 53 };
+                host_sockets(&forward, 0).map(|sockets| sockets.len())
+            };
+            assert_eq!(open("lo").unwrap(), 1);
+            let error = open("none0").unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::NODEV.raw_os_error()));
+        }
+    }
 }

@@ -11,7 +11,8 @@ use crate::guest_target::{GuestTarget, TargetKind};
 use crate::metrics_endpoint::{self, MetricsEndpoint};
 use crate::port::GuestSettings;
 use crate::program_error::ProgramError;
-use crate::{guest_metrics, poll, unix_socket};
+use crate::unix_socket::{self, SocketFile};
+use crate::{guest_metrics, poll};
 use gateway::policy::Rule;
 use gateway::segment::Represented;
 use ipnet::IpNet;
@@ -26,9 +27,9 @@ use os::tun::{Kind, Options};
 use os::tun_in_namespace::{self, TunSetup};
 use rustix::thread::CapabilitySet;
 use std::collections::BTreeSet;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 /// The hardware address of the gateway on every segment.
 const MAC: MacAddress = MacAddress::new([0x52, 0x55, 10, 0, 2, 2]);
@@ -42,6 +43,8 @@ const GUEST: u32 = 100;
 /// The IPv6 network of the first guest, a unique local one; each further guest has the next one.
 const FIRST_NETWORK6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0);
 const PREFIX6_BITS: u32 = 64;
+/// Minimum MTU of a link with IPv6 (RFC 8200 §5). Linux disables IPv6 on others.
+const IPV6_MTU_MIN_BYTES: u16 = 1280;
 /// The number of the signals in the event loop: the highest one.
 const SIGNALS: usize = poll::NUMBER_MAX;
 
@@ -89,7 +92,7 @@ pub struct Program {
     metrics: Option<MetricsEndpoint>,
     signals: TerminationDescriptor,
     /// Files to remove at the end.
-    files: Vec<PathBuf>,
+    files: Vec<SocketFile>,
     summaries: Vec<GuestSummary>,
     notices: Vec<String>,
 }
@@ -207,7 +210,7 @@ impl Program {
     fn machine_at(&mut self, path: &Path) -> Result<GuestDevice, ProgramError> {
         let machine = unix_socket::listen(path).and_then(Machine::new);
         let machine = machine.map_err(|error| ProgramError::Socket(path.to_owned(), error))?;
-        self.files.push(path.to_owned());
+        self.files.push(SocketFile::of(path));
         Ok(GuestDevice::Machine(machine))
     }
 
@@ -339,15 +342,6 @@ impl Program {
     }
 }
 
-impl Drop for Program {
-    fn drop(&mut self) {
-        for file in &self.files {
-            // Another gateway would remove the file too.
-            _ = fs::remove_file(file);
-        }
-    }
-}
-
 /// Returns the rules for prefixes that are permitted and refused.
 #[must_use]
 pub fn rules(permitted: &[IpNet], refused: &[IpNet]) -> Vec<Rule> {
@@ -406,11 +400,13 @@ fn network_of(settings: &ProgramSettings, target: &GuestTarget, number: usize) -
     GuestNetwork {
         mtu_bytes: target.mtu_bytes,
         v4: Some(Network4 { guest, prefix_bits: PREFIX_BITS, gateway, dns: Some(dns) }),
-        v6: (settings.has_ipv6 && !is_line).then(|| Network6 {
-            guest: None,
-            prefix: Ipv6Addr::from_bits(prefix),
-            gateway: host6(GATEWAY),
-            dns: Some(host6(DNS)),
+        v6: (settings.has_ipv6 && !is_line && target.mtu_bytes >= IPV6_MTU_MIN_BYTES).then(|| {
+            Network6 {
+                guest: None,
+                prefix: Ipv6Addr::from_bits(prefix),
+                gateway: host6(GATEWAY),
+                dns: Some(host6(DNS)),
+            }
         }),
         represented: Represented::Gateway,
         mac: MAC,

@@ -37,6 +37,15 @@ impl Controlled for GuestControl<'_> {
         self.event_loop.watch(descriptor, number)
     }
 
+    fn watch_output(
+        &self,
+        descriptor: BorrowedFd<'_>,
+        number: usize,
+        is_output: bool,
+    ) -> io::Result<()> {
+        self.event_loop.watch_output(descriptor, number, is_output)
+    }
+
     fn execute(&mut self, request: &ControlRequest) -> ControlReply {
         execute(request, self.event_loop, self.guests)
     }
@@ -48,22 +57,23 @@ fn execute(
     guests: &[NamedGuest],
 ) -> ControlReply {
     let result = match request {
-        ControlRequest::Add { guest, forward } => number_of(guest.as_deref(), guests)
+        ControlRequest::Add { guest, forward } => number_of(guest.as_deref(), guests, event_loop)
             .and_then(|guest| {
                 let forward = forward.forward().map_err(|error| error.to_string())?;
                 event_loop.add_forward(guest, forward).map_err(|error| error.to_string())
             })
             .map(|ForwardId(id)| ControlReply::Added(id)),
-        ControlRequest::Remove { guest, id } => {
-            number_of(guest.as_deref(), guests).and_then(|guest| {
+        ControlRequest::Remove { guest, id } => number_of(guest.as_deref(), guests, event_loop)
+            .and_then(|guest| {
                 let existed = event_loop.remove_forward(guest, ForwardId(*id));
                 existed.then_some(ControlReply::DONE).ok_or(format!("there is no forward {id}"))
+            }),
+        ControlRequest::List { guest } => {
+            number_of(guest.as_deref(), guests, event_loop).map(|guest| {
+                let forwards = event_loop.forwards(guest);
+                ControlReply::Forwards(forwards.map(|(id, f)| ListedForward::of(id, f)).collect())
             })
         }
-        ControlRequest::List { guest } => number_of(guest.as_deref(), guests).map(|guest| {
-            let forwards = event_loop.forwards(guest);
-            ControlReply::Forwards(forwards.map(|(id, f)| ListedForward::of(id, f)).collect())
-        }),
         ControlRequest::Guests => Ok(ControlReply::Guests(
             guests
                 .iter()
@@ -77,22 +87,24 @@ fn execute(
             let all = (0..guests.len()).filter_map(|guest| event_loop.guest(guest));
             Ok(ControlReply::Flows(all.flat_map(|guest| listed_flows(guest, now)).collect()))
         }
-        ControlRequest::Flows { guest } => number_of(guest.as_deref(), guests).map(|guest| {
-            let now = event_loop.now();
-            let flows = event_loop.guest(guest).map(|guest| listed_flows(guest, now));
-            ControlReply::Flows(flows.unwrap_or_default())
-        }),
-        ControlRequest::Capture { guest, file, max_bytes } => number_of(guest.as_deref(), guests)
-            .and_then(|guest| {
-                let limit_bytes = max_bytes.unwrap_or(SIZE_DEFAULT_BYTES);
-                start_capture(event_loop, guest, file, limit_bytes)
-            }),
-        ControlRequest::StopCapture { guest } => {
-            number_of(guest.as_deref(), guests).and_then(|guest| {
-                let status = event_loop.stop_capture(guest);
-                Ok(captured(status.ok_or(NO_CAPTURE)?))
+        ControlRequest::Flows { guest } => {
+            number_of(guest.as_deref(), guests, event_loop).map(|guest| {
+                let now = event_loop.now();
+                let flows = event_loop.guest(guest).map(|guest| listed_flows(guest, now));
+                ControlReply::Flows(flows.unwrap_or_default())
             })
         }
+        ControlRequest::Capture { guest, file, max_bytes } => {
+            number_of(guest.as_deref(), guests, event_loop).and_then(|guest| {
+                let limit_bytes = max_bytes.unwrap_or(SIZE_DEFAULT_BYTES);
+                start_capture(event_loop, guest, file, limit_bytes)
+            })
+        }
+        ControlRequest::StopCapture { guest } => number_of(guest.as_deref(), guests, event_loop)
+            .and_then(|guest| {
+                let status = event_loop.stop_capture(guest);
+                Ok(captured(status.ok_or(NO_CAPTURE)?))
+            }),
         ControlRequest::Router => Err("this gateway does not route: use guests".to_owned()),
     };
     result.unwrap_or_else(ControlReply::Error)
@@ -109,15 +121,26 @@ fn start_capture(
 }
 
 /// Returns the number of the guest with a name or an address.
-fn number_of(name: Option<&str>, guests: &[NamedGuest]) -> Result<usize, String> {
+/// Returns the number of the guest that a request names, by its name or by an address.
+fn number_of(
+    name: Option<&str>,
+    guests: &[NamedGuest],
+    event_loop: &EventLoop,
+) -> Result<usize, String> {
+    let present =
+        guests.iter().enumerate().filter(|(number, _)| event_loop.guest(*number).is_some());
+    let (numbers, present): (Vec<_>, Vec<_>) = present.unzip();
     let address = name.and_then(|name| name.parse::<IpAddr>().ok());
     let has_address =
-        |guest: &NamedGuest| address.is_some_and(|address| guest.addresses.contains(&address));
-    if let Some(number) = guests.iter().position(has_address) {
-        return Ok(number);
-    }
-    let names: Vec<&str> = guests.iter().map(|guest| guest.name.as_str()).collect();
-    named(name, &names)
+        |guest: &&NamedGuest| address.is_some_and(|address| guest.addresses.contains(&address));
+    let index = match present.iter().position(has_address) {
+        Some(index) => index,
+        None => {
+            let names: Vec<&str> = present.iter().map(|guest| guest.name.as_str()).collect();
+            named(name, &names)?
+        }
+    };
+    numbers.get(index).copied().ok_or_else(|| "there is no guest".to_owned())
 }
 
 fn listed_guest(named: &NamedGuest, guest: &Guest) -> ListedGuest {

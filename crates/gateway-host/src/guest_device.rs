@@ -2,6 +2,7 @@
 
 use crate::poll::{Poll, Source};
 use crate::qemu_framing::{self, FrameReader};
+use crate::spare_descriptor::SpareDescriptor;
 use gateway::Guest;
 use net::meter::Counter;
 use net::packet::Packet;
@@ -61,6 +62,7 @@ pub enum GuestDevice {
 pub struct Machine {
     /// `None` if the only connection was passed to the gateway.
     listener: Option<UnixListener>,
+    spare: SpareDescriptor,
     /// Whether the device ends with its first connection.
     is_one_off: bool,
     stream: Option<UnixStream>,
@@ -110,7 +112,14 @@ impl Machine {
     }
 
     fn with(listener: Option<UnixListener>, stream: Option<UnixStream>, is_one_off: bool) -> Self {
-        Self { listener, is_one_off, stream, reader: FrameReader::new(), unsent: Vec::new() }
+        Self {
+            listener,
+            spare: SpareDescriptor::reserve(),
+            is_one_off,
+            stream,
+            reader: FrameReader::new(),
+            unsent: Vec::new(),
+        }
     }
 
     fn register(&self, source: Source, poll: &Poll) -> io::Result<()> {
@@ -351,9 +360,8 @@ impl Machine {
     /// Accepts a virtual machine, and returns whether there is a new one. While one is connected,
     /// others are refused.
     fn accept(&mut self, guest: &mut Guest, number: usize, poll: &Poll, cx: &mut Cx<'_>) -> bool {
-        let Some(Ok((stream, _))) = self.listener.as_ref().map(UnixListener::accept) else {
-            return false;
-        };
+        let Some(listener) = &self.listener else { return false };
+        let Some((stream, _)) = self.spare.accept(|| listener.accept()) else { return false };
         if self.stream.is_some()
             || stream.set_nonblocking(true).is_err()
             || poll.add(&stream, Source::Device(number), STREAM_EVENTS).is_err()

@@ -35,6 +35,7 @@ mod resolv_conf;
 pub mod routed;
 pub mod slirp4netns;
 mod socket_errors;
+mod spare_descriptor;
 mod tcp_sockets;
 mod udp_sockets;
 mod unix_socket;

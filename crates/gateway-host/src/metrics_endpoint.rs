@@ -6,6 +6,7 @@
 
 use crate::event_loop::EventLoop;
 use crate::program_error::ProgramError;
+use crate::spare_descriptor::SpareDescriptor;
 use net::Instant;
 use open_metrics::exchange::{
     CONNECTIONS_MAX, EXCHANGE_TIMEOUT, REQUEST_MAX_BYTES, accepted_hosts, is_complete, response,
@@ -25,6 +26,7 @@ const READ_LEN: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct MetricsEndpoint {
     listener: TcpListener,
+    spare: SpareDescriptor,
     clients: Vec<Option<Client>>,
     /// Host names that a request may use.
     hosts: Vec<String>,
@@ -52,7 +54,8 @@ impl MetricsEndpoint {
         event_loop.watch(&listener, first_number).map_err(failed)?;
         let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let hosts = accepted_hosts(&name, configured_hosts.iter());
-        Ok(Self { listener, clients: Vec::new(), hosts, first_number })
+        let spare = SpareDescriptor::reserve();
+        Ok(Self { listener, spare, clients: Vec::new(), hosts, first_number })
     }
 
     /// Returns when a client has to be closed.
@@ -94,7 +97,7 @@ impl MetricsEndpoint {
 
     fn accept(&mut self, event_loop: &EventLoop) {
         // An error of one connection does not concern the listener.
-        let Poll::Ready(Ok((stream, _))) = tcp_socket::accept(&self.listener) else { return };
+        let Some((stream, _)) = self.spare.accept_tcp(&self.listener) else { return };
         let index = self.free_index();
         let number = self.first_number + 1 + index;
         let is_watched = event_loop.watch(&stream, number).is_ok();

@@ -135,6 +135,18 @@ impl Poll {
         Ok(epoll::modify(&self.epoll, descriptor, EventData::new_u64(source.to_bits()), flags)?)
     }
 
+    /// Reports the readiness of a registered descriptor for writing instead of for reading, or again for
+    /// reading.
+    pub(crate) fn watch_output(
+        &self,
+        descriptor: impl AsFd,
+        source: Source,
+        is_output: bool,
+    ) -> io::Result<()> {
+        let flags = if is_output { EventFlags::OUT } else { EventFlags::IN };
+        self.modify(descriptor, source, flags)
+    }
+
     /// Waits for events at most until `until`. `now` is the current time. The wait may end early.
     pub(crate) fn wait(&mut self, now: Instant, until: Option<Instant>) -> io::Result<()> {
         if let Some(until) = until {

@@ -447,7 +447,16 @@ impl fmt::Display for AddForwardError {
                 if let Some(address) = forward.bind.address {
                     write!(f, " at {address}")?;
                 }
-                write!(f, ": {error}")
+                match error.kind() {
+                    io::ErrorKind::AddrInUse => {
+                        f.write_str(": another program uses it; choose another port or address")
+                    }
+                    io::ErrorKind::PermissionDenied => f.write_str(
+                        ": permission denied; choose a port of 1024 or above, or run as root \
+                         'sysctl net.ipv4.ip_unprivileged_port_start=PORT'",
+                    ),
+                    _ => write!(f, ": {error}"),
+                }
             }
         }
     }

@@ -6,7 +6,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// A descriptor that is readable after SIGHUP, SIGINT or SIGTERM. While it exists, these signals do
+/// A descriptor that is readable after SIGHUP, SIGINT, SIGQUIT or SIGTERM. While it exists, these signals do
 /// not end the process. A SIGHUP that the process ignores, as after nohup(1), stays ignored.
 #[derive(Debug)]
 pub struct TerminationDescriptor(OwnedFd);
@@ -26,7 +26,8 @@ impl TerminationDescriptor {
         // valid signal.
         let descriptor = unsafe {
             libc::sigemptyset(set.as_mut_ptr());
-            for signal in [libc::SIGINT, libc::SIGTERM].into_iter().chain(hang_up) {
+            let signals = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
+            for signal in signals.into_iter().chain(hang_up) {
                 libc::sigaddset(set.as_mut_ptr(), signal);
             }
             let error = libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
@@ -98,8 +99,10 @@ mod tests {
     fn child_reads_its_signal() {
         let descriptor = TerminationDescriptor::new().unwrap();
         assert_eq!(descriptor.signal().unwrap(), None);
-        // SAFETY: the signal is blocked in this thread.
-        unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGTERM) };
-        assert_eq!(descriptor.signal().unwrap(), Some(libc::SIGTERM));
+        for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGQUIT] {
+            // SAFETY: the signal is blocked in this thread.
+            unsafe { libc::pthread_kill(libc::pthread_self(), signal) };
+            assert_eq!(descriptor.signal().unwrap(), Some(signal));
+        }
     }
 }

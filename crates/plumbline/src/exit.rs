@@ -91,6 +91,23 @@ pub(crate) fn print_diagnostic(severity: Severity, sentence: &str) {
     _ = writeln!(std::io::stderr(), "{text}");
 }
 
+/// Prints a message of a program that goes on. A message that stderr does not accept at once is
+/// dropped, so that it neither delays nor ends the program.
+pub(crate) fn print_event(text: &impl std::fmt::Display) {
+    use os::readiness::{PollFlags, poll_now};
+    let events = poll_now(std::io::stderr(), PollFlags::OUT);
+    if events.is_ok_and(|events| events.contains(PollFlags::OUT)) {
+        print_line(&records::escape::line(&text.to_string()));
+    }
+}
+
+/// Prints a line, which has no control characters, on stderr.
+pub(crate) fn print_line(text: &str) {
+    use std::io::Write;
+    // Ignored: stderr may be closed.
+    _ = writeln!(std::io::stderr(), "{text}");
+}
+
 /// Prints an error of this machine, and returns the failure. If the reader of the standard output has
 /// closed the pipe, no message is printed, as by other tools.
 pub(crate) fn local_failure(error: &anyhow::Error) -> Failure {

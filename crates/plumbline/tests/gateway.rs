@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::channel;
 use std::{task, thread};
-use test_support::ProgramLog;
+use test_support::{ProgramLog, poll_until_timeout};
 
 /// The groups whose processes may open ping sockets in a network namespace.
 const PING_GROUPS: &str = "/proc/sys/net/ipv4/ping_group_range";
@@ -202,6 +202,10 @@ fn a_connection_without_a_descriptor_is_refused_and_the_limit_is_printed_once() 
         assert!(reply.contains(&format!("\"no_descriptor\":{refused},")), "{reply}");
         assert!(reply.contains("\"failed_connections\":0,"), "{reply}");
         assert_eq!(gateway.log.count("file descriptor"), 1);
+        // A client that waits would keep the event loop running.
+        let mut late = UnixStream::connect(&path).unwrap();
+        late.set_read_timeout(Some(TIMEOUT)).unwrap();
+        assert_eq!(late.read(&mut [0]).unwrap(), 0);
         drop(listener);
     });
 }
@@ -376,7 +380,7 @@ fn each_failure_to_start_is_one_sentence_with_its_exit_code() {
 #[test]
 fn a_signal_ends_the_gateway_and_removes_its_control_socket() {
     in_host_network(|| {
-        for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
+        for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::QUIT, 131)] {
             let guest = Guest::new();
             let path = control_path("signal");
             let mut gateway = Gateway::start(&guest, &["--control", path.to_str().unwrap()]);
@@ -385,6 +389,21 @@ fn a_signal_ends_the_gateway_and_removes_its_control_socket() {
             assert_eq!(gateway.wait().code(), Some(code));
             assert!(!path.exists());
         }
+    });
+}
+
+#[test]
+fn messages_that_cannot_be_written_do_not_end_the_gateway() {
+    in_host_network(|| {
+        let guest = Guest::new();
+        let mut gateway = command(&format!("netns:{}", guest.namespace), &ALLOW_HOST);
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut gateway = gateway.stderr(full).spawn().unwrap();
+        let (listener, address) = listen(HOST);
+        let _client = poll_until_timeout(|| guest.connect(address).ok());
+        accept(&listener);
+        kill_process(Pid::from_child(&gateway), Signal::TERM).unwrap();
+        assert_eq!(gateway.wait().unwrap().code(), Some(143));
     });
 }
 

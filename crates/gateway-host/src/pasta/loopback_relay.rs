@@ -5,6 +5,7 @@
 //! of them opened in the namespace. The relay has an epoll instance of its own, which is ready while
 //! [`LoopbackRelay::run`] has work.
 
+use crate::spare_descriptor::SpareDescriptor;
 use os::namespace_sockets::{NamespaceSockets, loopback};
 use os::outbound::Outbound;
 use os::readiness::would_block_as_pending;
@@ -37,6 +38,7 @@ pub(super) struct LoopbackRelay {
     listeners: BTreeMap<u16, (u16, Vec<TcpListener>)>,
     connections: Vec<Option<Connection>>,
     buffer: Vec<u8>,
+    spare: SpareDescriptor,
 }
 
 /// Two sockets. The first one is the accepted one.
@@ -61,6 +63,7 @@ impl LoopbackRelay {
             listeners: BTreeMap::new(),
             connections: Vec::new(),
             buffer: vec![0; BUFFER_LEN],
+            spare: SpareDescriptor::reserve(),
         })
     }
 
@@ -178,7 +181,7 @@ impl LoopbackRelay {
         let host_port = *host_port;
         let mut accepted = Vec::new();
         for listener in listeners {
-            if let Poll::Ready(Ok((stream, _))) = tcp_socket::accept(listener)
+            if let Some((stream, _)) = self.spare.accept_tcp(listener)
                 && let Ok(local) = listener.local_addr()
             {
                 accepted.push((stream, local));

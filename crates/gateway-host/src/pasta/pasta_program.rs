@@ -21,7 +21,7 @@ use super::run_user::RunUser;
 use super::{PastaGuest, PastaMode, PastaSettings};
 use crate::capture_file::{CaptureFile, CaptureFormat};
 use crate::event_loop::{EventLoop, Turn};
-use crate::forwards::{Forward, PortRange, Transport};
+use crate::forwards::{BindAddress, Forward, PortRange, Transport};
 use crate::guest_device::{GuestDevice, Machine};
 use crate::program_error::ProgramError;
 use crate::{resolv_conf, unix_socket};
@@ -36,6 +36,7 @@ use os::tun_in_namespace;
 use rustix::thread::CapabilitySet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -361,15 +362,20 @@ fn open_forward(event_loop: &mut EventLoop, forward: &Forward) -> usize {
     if event_loop.add_forward(0, forward.clone()).is_ok() {
         return usize::from(forward.host_ports.span()) + 1;
     }
-    if forward.host_ports.span() == 0 {
-        return 0;
-    }
-    let single = |port: u16| {
+    // A port that another program uses with one version of IP is opened with the other one.
+    let addresses = match forward.bind.address {
+        Some(address) => vec![address],
+        None => vec![Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()],
+    };
+    let mut open = |port: u16, address: IpAddr| {
         let host_ports = PortRange::single(port)?;
         let guest_port = forward.guest_port_for(port)?;
-        event_loop.add_forward(0, Forward { host_ports, guest_port, ..forward.clone() }).ok()
+        let bind = BindAddress { address: Some(address), ..forward.bind.clone() };
+        event_loop.add_forward(0, Forward { bind, host_ports, guest_port, ..forward.clone() }).ok()
     };
-    forward.host_ports.ports().filter_map(single).count()
+    let mut is_opened =
+        |port: &u16| addresses.iter().filter_map(|address| open(*port, *address)).count() > 0;
+    forward.host_ports.ports().filter(&mut is_opened).count()
 }
 
 fn drop_privileges(has_command: bool, user: Option<RunUser>) -> Result<(), ProgramError> {

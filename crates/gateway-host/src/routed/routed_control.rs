@@ -28,6 +28,15 @@ impl Controlled for RoutedControl<'_> {
         self.poll.add(descriptor, Source::Other(number), EventFlags::IN)
     }
 
+    fn watch_output(
+        &self,
+        descriptor: BorrowedFd<'_>,
+        number: usize,
+        is_output: bool,
+    ) -> io::Result<()> {
+        self.poll.watch_output(descriptor, Source::Other(number), is_output)
+    }
+
     fn execute(&mut self, request: &ControlRequest) -> ControlReply {
         let result = match request {
             ControlRequest::Router => Ok(ControlReply::Router(self.listed())),

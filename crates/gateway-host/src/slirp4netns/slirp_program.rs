@@ -7,12 +7,14 @@ use crate::forwards::{ForwardChange, ForwardTable};
 use crate::guest_device::GuestDevice;
 use crate::guest_network::{GuestNetwork, Network4, Network6, local_networks};
 use crate::program_error::ProgramError;
+use crate::spare_descriptor::SpareDescriptor;
 use crate::unix_socket;
 use gateway::segment::Represented;
 use net::Instant;
 use net::link::ethernet::MacAddress;
 use os::device::Device;
 use os::inherited_descriptor::{ExitDescriptor, ReadyDescriptor};
+use os::interface::Interface;
 use os::namespace_watch::NamespaceWatch;
 use os::outbound::Outbound;
 use os::readiness::would_block_as_pending;
@@ -55,6 +57,7 @@ struct Api {
     directory: OwnedFd,
     name: OsString,
     listener: UnixListener,
+    spare: SpareDescriptor,
     clients: Vec<Option<Client>>,
 }
 
@@ -76,6 +79,7 @@ impl SlirpProgram {
         let ready = ready.map_err(ProgramError::Descriptor)?;
         let exit = settings.exit_fd.map(ExitDescriptor::take).transpose();
         let exit = exit.map_err(ProgramError::Descriptor)?;
+        check_outbound(&settings)?;
         let (target, watch) = target(&settings).map_err(ProgramError::Target)?;
         let options = Options { kind: Kind::Tap, is_offloading: true, ..Options::default() };
         let setup = settings.guest_setup();
@@ -178,7 +182,8 @@ impl Api {
             let directory = rustix::fs::open(directory, flags, Mode::empty())?;
             let name = path.file_name().unwrap_or_default().to_owned();
             let listener = unix_socket::listen(path)?;
-            Ok(Self { directory, name, listener, clients: Vec::new() })
+            let spare = SpareDescriptor::reserve();
+            Ok(Self { directory, name, listener, spare, clients: Vec::new() })
         };
         bind().map_err(|error| ProgramError::Socket(path.to_owned(), error))
     }
@@ -188,7 +193,7 @@ impl Api {
     }
 
     fn accept(&mut self, event_loop: &EventLoop) {
-        let Ok((stream, _)) = self.listener.accept() else { return };
+        let Some((stream, _)) = self.spare.accept(|| self.listener.accept()) else { return };
         let index = self.clients.iter().position(Option::is_none).unwrap_or_else(|| {
             self.clients.push(None);
             self.clients.len() - 1
@@ -287,6 +292,22 @@ fn guest_network(settings: &SlirpSettings) -> GuestNetwork {
         outbound6: outbound(settings.outbound6.as_ref()),
         rate_bps: None,
     }
+}
+
+/// Checks that the interfaces of the outbound sources exist.
+fn check_outbound(settings: &SlirpSettings) -> Result<(), ProgramError> {
+    let sources = [
+        (&settings.outbound4, "outbound-addr has to be valid ipv4 address or interface name."),
+        (&settings.outbound6, "outbound-addr6 has to be valid ipv6 address or interface name."),
+    ];
+    for (source, text) in sources {
+        if let Some(OutboundSource::Interface(name)) = source
+            && Interface::named(name).is_err()
+        {
+            return Err(ProgramError::Settings(text.to_owned()));
+        }
+    }
+    Ok(())
 }
 
 fn outbound(source: Option<&OutboundSource>) -> Outbound {

@@ -79,7 +79,10 @@ pub(crate) const PAGE: ManualPage = ManualPage {
             "Local error, such as permission denied or address in use; or the device of a guest has \
              failed",
         ),
-        (130, "Interrupted; 143 after SIGTERM, 129 after SIGHUP, which nohup prevents"),
+        (
+            130,
+            "Interrupted; 131 after SIGQUIT, 143 after SIGTERM, 129 after SIGHUP, which nohup prevents",
+        ),
     ],
     environment: &[],
     files: &[],

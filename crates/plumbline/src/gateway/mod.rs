@@ -116,18 +116,19 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
         metrics: arguments.metrics,
         metrics_hosts: arguments.metrics_host.clone(),
     };
+    os::process::ignore_file_size_signal();
     let started = Program::start(settings);
     let mut program = started.map_err(|error| {
         let is_argument = error.is_caused_by_arguments();
         failed(error, if is_argument { Failure::WrongArguments } else { Failure::ThisMachine })
     })?;
-    program.notices().iter().for_each(|notice| eprintln!("{notice}"));
-    program.summaries().iter().for_each(|guest| eprintln!("{guest}"));
+    program.notices().iter().for_each(exit::print_event);
+    program.summaries().iter().for_each(exit::print_event);
     let mut result = Ok(());
     while program.has_guests() {
         match program.run().map_err(|error| failed(error, Failure::ThisMachine))? {
-            ProgramEvent::GuestGone(guest) => eprintln!("{guest} is gone"),
-            ProgramEvent::Notice(text) => eprintln!("{text}"),
+            ProgramEvent::GuestGone(guest) => exit::print_event(&format_args!("{guest} is gone")),
+            ProgramEvent::Notice(text) => exit::print_event(&text),
             ProgramEvent::GuestLost(guest, error) => {
                 let error = anyhow::anyhow!("{guest} has failed: {error}");
                 result = Err(failed(error, Failure::ThisMachine));
@@ -162,13 +163,14 @@ fn run_slirp4netns(arguments: &[OsString]) -> ExitCode {
         Invocation::Run(settings) => settings,
         Invocation::Text(text) => return exit_with(&text),
     };
-    settings.warnings.iter().for_each(|warning| eprintln!("{warning}"));
+    settings.warnings.iter().for_each(|warning| exit::print_line(warning));
     let text = slirp4netns::start_text(&settings);
+    os::process::ignore_file_size_signal();
     let started = SlirpProgram::start(settings).inspect(|_| print(&text));
     match started.and_then(SlirpProgram::run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error}");
+            exit::print_line(&error.to_string());
             ExitCode::FAILURE
         }
     }
@@ -179,11 +181,11 @@ fn run_pasta(mode: PastaMode, arguments: &[OsString]) -> ExitCode {
         Invocation::Run(settings) => settings,
         Invocation::Text(text) => return exit_with(&text),
     };
-    let mut notice = |text: &str| eprintln!("{text}");
-    match PastaProgram::start(mode, &settings, &mut notice).and_then(PastaProgram::run) {
+    os::process::ignore_file_size_signal();
+    match PastaProgram::start(mode, &settings, &mut exit::print_line).and_then(PastaProgram::run) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("{error}");
+            exit::print_line(&error.to_string());
             ExitCode::FAILURE
         }
     }
@@ -191,7 +193,7 @@ fn run_pasta(mode: PastaMode, arguments: &[OsString]) -> ExitCode {
 
 fn exit_with(text: &ExitText) -> ExitCode {
     print(&text.stdout);
-    eprint!("{}", text.stderr);
+    _ = std::io::stderr().write_all(text.stderr.as_bytes());
     ExitCode::from(text.exit_code)
 }
 

@@ -80,19 +80,21 @@ pub(crate) fn run(
         proxy_interface: arguments.proxy_arp.clone(),
         control,
     };
+    os::process::ignore_file_size_signal();
     let mut program = RoutedProgram::start(settings).map_err(failure)?;
     for line in program.lines() {
-        eprintln!("{}: {} by {}", line.name, line.addresses.join(", "), program.tun_name());
+        let addresses = line.addresses.join(", ");
+        exit::print_event(&format_args!("{}: {addresses} by {}", line.name, program.tun_name()));
     }
     if let Some(interface) = &arguments.proxy_arp {
         let addresses: Vec<String> = program.answered().iter().map(ToString::to_string).collect();
-        eprintln!("{interface}: answers for {}", addresses.join(", "));
+        exit::print_event(&format_args!("{interface}: answers for {}", addresses.join(", ")));
     }
     let mut result = Ok(());
     while program.has_lines() {
         match program.run().map_err(failure)? {
             RoutedEnd::Line(name, is_up) => {
-                eprintln!("{name} is {}", if is_up { "up" } else { "down" });
+                exit::print_event(&format_args!("{name} is {}", if is_up { "up" } else { "down" }));
             }
             RoutedEnd::Signal(number) => {
                 termination::record(number);
@@ -113,7 +115,7 @@ pub(crate) fn run(
 fn report(program: &RoutedProgram) {
     for line in program.lines() {
         let Some(output) = line.output else { continue };
-        eprintln!(
+        exit::print_event(&format_args!(
             "{}: {} packets out, {} marked, dropped: {} of a burst, {} full, {} delayed",
             line.name,
             output.packets_out,
@@ -121,7 +123,7 @@ fn report(program: &RoutedProgram) {
             output.dropped_in_burst,
             output.dropped_when_full,
             output.dropped_for_delay,
-        );
+        ));
     }
 }
 
