@@ -185,7 +185,7 @@ impl GuestNetwork {
 pub(crate) fn local_networks() -> Vec<policy::Rule> {
     let prefixes = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"];
     let prefixes = prefixes.iter().filter_map(|text| text.parse().ok());
-    prefixes.map(|prefix| policy::Rule { prefix, is_permitted: true }).collect()
+    prefixes.map(|prefix| policy::Rule::new(prefix, true)).collect()
 }
 
 fn gateways<T>(addresses: [Option<T>; 2]) -> Vec<T> {

@@ -11,7 +11,7 @@
 //! built-in one of the same length, and a denial over a permission. Permission for `0.0.0.0/0`
 //! therefore permits no private address, and permission for `169.254.0.0/16` does not include the
 //! metadata service. No rule permits the unspecified network, which the kernel takes for loopback,
-//! nor multicast and broadcast.
+//! nor multicast and broadcast. A rule for a prefix of IPv4-mapped addresses is one for the IPv4 prefix.
 //!
 //! An IPv6 address may embed an IPv4 address to which a translator or a tunnel forwards the datagram
 //! (row 104 of the attack table). The address itself and every embedded one must be permitted:
@@ -34,6 +34,9 @@ mod tests;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Length of the prefix of IPv4-mapped addresses, in bits (RFC 4291 §2.5.5.2).
+const MAPPED_BITS: u8 = 96;
 
 /// Reasons why a guest may not reach a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -101,10 +104,8 @@ impl Refused {
 /// A rule of the user for the destinations of a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// The destinations.
-    pub prefix: IpNet,
-    /// Whether a guest may reach them.
-    pub is_permitted: bool,
+    prefix: IpNet,
+    is_permitted: bool,
 }
 
 /// Settings of a policy. The default permits no special address.
@@ -229,9 +230,37 @@ impl Policy {
 }
 
 impl Rule {
+    /// Returns the rule that permits or denies the destinations of `prefix`. A prefix of IPv4-mapped
+    /// addresses (RFC 4291 §2.5.5.2) becomes that of the IPv4 addresses, which replace the mapped
+    /// ones before rules apply.
+    #[must_use]
+    pub fn new(prefix: IpNet, is_permitted: bool) -> Self {
+        Self { prefix: canonical(prefix), is_permitted }
+    }
+
+    /// Returns the destinations in their canonical form.
+    #[must_use]
+    pub const fn prefix(&self) -> IpNet {
+        self.prefix
+    }
+
+    /// Returns whether a guest may reach the destinations.
+    #[must_use]
+    pub const fn is_permitted(&self) -> bool {
+        self.is_permitted
+    }
+
     fn result(&self) -> Result<(), Refusal> {
         if self.is_permitted { Ok(()) } else { Err(Refusal::Rule) }
     }
+}
+
+/// Returns the IPv4 prefix of a prefix in `::ffff:0:0/96`, and any other prefix unchanged.
+fn canonical(prefix: IpNet) -> IpNet {
+    let IpNet::V6(mapped) = prefix else { return prefix };
+    let v4 = mapped.addr().to_ipv4_mapped().zip(mapped.prefix_len().checked_sub(MAPPED_BITS));
+    let v4 = v4.and_then(|(address, prefix_len)| Ipv4Net::new(address, prefix_len).ok());
+    v4.map_or(prefix, IpNet::V4)
 }
 
 /// Refuses the addresses that no rule can permit.

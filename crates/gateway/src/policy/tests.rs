@@ -8,7 +8,7 @@ fn ip(text: &str) -> IpAddr {
 }
 
 fn rule(prefix: &str, is_permitted: bool) -> Rule {
-    Rule { prefix: prefix.parse().unwrap(), is_permitted }
+    Rule::new(prefix.parse().unwrap(), is_permitted)
 }
 
 fn with_rules(rules: &[(&str, bool)]) -> Policy {
@@ -157,6 +157,27 @@ fn row_104_a_rule_for_the_embedded_address_alone_does_not_permit_the_forms() {
 #[test]
 fn a_mapped_address_becomes_an_ipv4_address() {
     assert_eq!(Policy::default().check(ip("::ffff:1.1.1.1")), Ok(ip("1.1.1.1")));
+}
+
+#[test]
+fn a_rule_for_a_mapped_prefix_is_one_for_the_ipv4_prefix() {
+    let policy = with_rules(&[
+        ("::ffff:9.9.9.1/128", false),
+        ("::ffff:1.0.0.0/104", false),
+        ("::ffff:10.1.0.0/112", true),
+    ]);
+    for refused in ["9.9.9.1", "::ffff:9.9.9.1", "64:ff9b::9.9.9.1", "1.255.255.255"] {
+        assert_eq!(policy.check(ip(refused)), Err(Refusal::Rule), "{refused}");
+    }
+    for permitted in ["9.9.9.2", "2.0.0.0", "10.1.255.255"] {
+        assert_eq!(policy.check(ip(permitted)), Ok(ip(permitted)));
+    }
+    assert_eq!(policy.check(ip("10.2.0.0")), Err(Refusal::Private));
+    let all = rule("::ffff:0:0/96", false);
+    assert_eq!(all.prefix().to_string(), "0.0.0.0/0");
+    for unchanged in ["::ffff:0:0/95", "::fffe:9.9.9.1/128", "2001:db8::/32"] {
+        assert_eq!(rule(unchanged, false).prefix(), unchanged.parse::<IpNet>().unwrap());
+    }
 }
 
 #[test]
