@@ -20,6 +20,7 @@
 //! |---|---|---|
 //! | IPv4-mapped (RFC 4291 §2.5.5.2) | `::ffff:0:0/96` | bits 96 to 127; it replaces the address |
 //! | IPv4-compatible (RFC 4291 §2.5.5.1) | `::/96` | bits 96 to 127 |
+//! | IPv4-translated (RFC 2765 §2.1) | `::ffff:0:0:0/96` | bits 96 to 127 |
 //! | NAT64 (RFC 6052 §2.1) | `64:ff9b::/96` | bits 96 to 127 |
 //! | local NAT64 (RFC 8215) | `64:ff9b:1::/48` | one of the four positions of RFC 6052 §2.2 |
 //! | 6to4 (RFC 3056 §2) | `2002::/16` | bits 16 to 47 |
@@ -290,7 +291,9 @@ fn embedded(address: Ipv6Addr) -> [Option<Ipv4Addr>; 4] {
     match address.segments() {
         // `::` and `::1` are in this prefix too, and embed nothing.
         [0, 0, 0, 0, 0, 0, 0, 0 | 1] => [None; 4],
-        [0, 0, 0, 0, 0, 0, ..] | [0x64, 0xFF9B, 0, 0, 0, 0, ..] => [Some(last), None, None, None],
+        [0, 0, 0, 0, 0 | 0xFFFF, 0, ..] | [0x64, 0xFF9B, 0, 0, 0, 0, ..] => {
+            [Some(last), None, None, None]
+        }
         [0x64, 0xFF9B, 1, ..] => {
             // RFC 6052 §2.2: prefixes of 48, 56, 64 and 96 bits. Octet 8 is never part of the
             // address. The length in use is unknown. A position in the unspecified network holds
