@@ -14,7 +14,7 @@ use os::tty::WindowSize;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
-use test_support::in_configured_network;
+use test_support::{in_configured_network, ip as run_ip};
 
 const HOST: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
 const PERMITTED: &[&str] = &["10.99.0.0/16"];
@@ -245,6 +245,19 @@ fn a_client_with_an_address_in_the_network_of_the_guest_is_answered() {
         assert_eq!((len, from.ip()), (5, gateway_address));
         server.send_to(b"answer", from).unwrap();
         assert_eq!(client.recv_from(&mut [0; 8]).unwrap(), (6, "10.0.2.3:5001".parse().unwrap()));
+    });
+}
+
+#[test]
+fn a_guest_that_changes_its_hardware_address_keeps_its_network() {
+    in_host_network(|| {
+        let guest = Guest::new();
+        let mut gateway = Gateway::new(None);
+        gateway.add(&guest, &network(0, PERMITTED));
+        let _running = gateway.start();
+        download(&guest, 1000);
+        guest.run(|| run_ip(&["link", "set", "tap0", "address", "02:00:00:00:07:07"]));
+        download(&guest, 1000);
     });
 }
 

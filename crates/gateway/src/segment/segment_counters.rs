@@ -19,6 +19,8 @@ pub struct Counters {
     pub unknown_types: u64,
     /// Frames with another source than the guest's address (row 105 of the attack table).
     pub spoofed_frames: u64,
+    /// Changes of the guest's hardware address after the first frame.
+    pub address_changes: u64,
     /// Frames to another host.
     pub misdirected_frames: u64,
     /// Datagrams that are truncated, or of another version of IP than the frame.

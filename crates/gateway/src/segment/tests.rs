@@ -9,6 +9,7 @@ use net::packet::{ChecksumState, Offload};
 use net::time::Duration;
 use proptest::prelude::*;
 
+mod address_changes;
 mod hostile_frames;
 mod ipv4_tests;
 mod ipv6_tests;

@@ -3,7 +3,7 @@
 use super::*;
 use net::application::dhcp;
 
-fn dhcp_frame() -> Vec<u8> {
+pub(super) fn dhcp_frame() -> Vec<u8> {
     let message = dhcp::Message {
         op: dhcp::Op::Request,
         kind: dhcp::Kind::Request,
@@ -44,6 +44,7 @@ fn assert_every_frame_is_counted(segment: &Segment) {
         llc_frames,
         unknown_types,
         spoofed_frames,
+        address_changes: _,
         misdirected_frames,
         malformed_datagrams,
         spoofed_ipv4,
