@@ -18,8 +18,9 @@
 //! **Lease check** (row 105 of the attack table). A guest must not send under another address: it
 //! could take over mappings, and a host could not tell guests apart. The source of a frame must be
 //! the guest's hardware address. The source of an IPv4 datagram must be the lease, or 0.0.0.0 if it
-//! is a DHCP message. The source of an IPv6 packet must be link-local, or in the guest's /64. All
-//! other input is counted and dropped. Since each guest has a segment of its own, two guests with the
+//! is a DHCP message. The source of an IPv6 packet must be link-local, or in the guest's /64, and not
+//! the anycast address of the routers; one from a link-local address is not forwarded beyond the
+//! link. All other input is counted and dropped. Since each guest has a segment of its own, two guests with the
 //! same address do not conflict on Ethernet; the owner of the guests compares their leases.
 //!
 //! **Neighbors.** ARP requests and neighbor solicitations are answered with the gateway's hardware
@@ -32,7 +33,8 @@
 //! **Configuration.** Router advertisements ([`Advertisement`]) and the servers of DHCP
 //! ([`dhcp_server`], [`dhcpv6_server`]) are part of the segment, because their messages have no address that a routed
 //! datagram could have. Multicast and broadcast datagrams are counted and not forwarded: the
-//! sockets of the host would send them to a network of which the guest is not a part.
+//! sockets of the host would send them to a network of which the guest is not a part. Neither are
+//! datagrams to one host in a multicast or broadcast frame.
 //!
 //! Answers are queued up to a limit. They take a packet from the pool only when they are sent.
 
@@ -334,7 +336,7 @@ impl Segment {
             self.counters.spoofed_frames += 1;
             return false;
         }
-        match ether_type {
+        let is_forwarded = match ether_type {
             EtherType::Ipv4 if self.ipv4.is_some() => self.process_ipv4(packet, source),
             EtherType::Ipv6 if self.ipv6.is_some() => self.process_ipv6(packet, cx),
             EtherType::Arp if self.ipv4.is_some() => {
@@ -345,7 +347,13 @@ impl Segment {
                 self.counters.unknown_types += 1;
                 false
             }
+        };
+        // RFC 1122 §3.3.6: the datagram is addressed to one host, the frame to all hosts of the link.
+        if is_forwarded && destination.is_multicast() {
+            self.counters.group_frames += 1;
+            return false;
         }
+        is_forwarded
     }
 
     /// Returns whether a frame is from the guest. The first frame determines its address.
@@ -454,6 +462,11 @@ impl Segment {
         }
         if destination.is_multicast() {
             self.counters.group_datagrams += 1;
+            return false;
+        }
+        // RFC 4291 §2.5.6: a router does not forward such a packet to another link.
+        if is_link_local(source) && !network.is_on_link(destination) {
+            self.counters.beyond_scope += 1;
             return false;
         }
         true
@@ -620,9 +633,16 @@ impl Ipv4Network {
 }
 
 impl Ipv6Network {
-    /// Returns whether an address can be one of the guest.
+    /// Returns whether an address can be one of the guest. The anycast address of the routers on the
+    /// link (RFC 4291 §2.6.1) cannot, unless it is the lease.
     fn is_guest(&self, address: Ipv6Addr) -> bool {
-        is_link_local(address) || self.contains(address)
+        let is_anycast = address == prefix_of(address, PREFIX_LEN) && Some(address) != self.lease;
+        !is_anycast && (is_link_local(address) || self.contains(address))
+    }
+
+    /// Returns whether a destination is link-local, or the gateway itself.
+    fn is_on_link(&self, destination: Ipv6Addr) -> bool {
+        is_link_local(destination) || self.gateways.contains(&destination)
     }
 
     fn contains(&self, address: Ipv6Addr) -> bool {

@@ -27,8 +27,13 @@ pub struct Counters {
     pub malformed_datagrams: u64,
     /// Datagrams of IPv4 whose source is not the lease (row 105).
     pub spoofed_ipv4: u64,
-    /// Packets of IPv6 whose source is neither link-local nor in the guest's prefix (row 105).
+    /// Packets of IPv6 whose source is neither link-local nor in the guest's prefix, or is the anycast
+    /// address of the routers (row 105).
     pub spoofed_ipv6: u64,
+    /// Packets of IPv6 from a link-local address to another link.
+    pub beyond_scope: u64,
+    /// Frames to all hosts, or to a group, whose datagram is to one host.
+    pub group_frames: u64,
     /// Datagrams to multicast groups or broadcast addresses, which are not forwarded.
     pub group_datagrams: u64,
     /// ARP packets that are malformed.

@@ -288,6 +288,21 @@ fn datagrams_to_groups_and_broadcasts_are_not_forwarded() {
 }
 
 #[test]
+fn a_datagram_to_one_host_in_a_frame_to_a_group_is_not_forwarded() {
+    let mut fixture = Fixture::default();
+    let groups = [MacAddress::BROADCAST, MacAddress::of_group_v6(ALL_NODES)];
+    for group in groups {
+        for mut frame in [udp_frame(LEASE, SERVER, (1, 2), b""), udp_frame_v6(GUEST_V6, SERVER_V6)]
+        {
+            frame[..6].copy_from_slice(&group.octets());
+            assert!(fixture.receive(&frame).is_none());
+        }
+    }
+    let counters = fixture.segment.counters();
+    assert_eq!((counters.group_frames, counters.datagrams_in), (4, 0));
+}
+
+#[test]
 fn answers_beyond_the_limit_are_dropped_and_counted() {
     let mut fixture = Fixture::default();
     for _ in 0..ANSWERS_LIMIT + 2 {

@@ -49,6 +49,8 @@ fn assert_every_frame_is_counted(segment: &Segment) {
         malformed_datagrams,
         spoofed_ipv4,
         spoofed_ipv6,
+        beyond_scope,
+        group_frames,
         group_datagrams,
         malformed_arp,
         spoofed_arp,
@@ -70,8 +72,9 @@ fn assert_every_frame_is_counted(segment: &Segment) {
     let messages = segment.dhcp_counters().map_or(0, |dhcp| dhcp.received);
     let messages_v6 = segment.dhcpv6_counters().map_or(0, |dhcp| dhcp.received);
     let dhcp = malformed_dhcp + messages + messages_v6;
-    let rest = malformed_datagrams + group_datagrams + datagrams_in + answers_dropped;
-    assert_eq!(frames_in, on_link + spoofed + arp + discovery + dhcp + rest);
+    let groups = group_frames + group_datagrams + beyond_scope;
+    let rest = malformed_datagrams + datagrams_in + answers_dropped;
+    assert_eq!(frames_in, on_link + spoofed + arp + discovery + dhcp + groups + rest);
 }
 
 // attack rows 101, 102
