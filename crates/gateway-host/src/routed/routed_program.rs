@@ -240,7 +240,7 @@ impl RoutedProgram {
         line.line = None;
         line.capture = None;
         line.last_counters = self.router.line_counters(line.id).cloned();
-        self.router.remove_line(line.id);
+        self.router.fail_line(line.id);
         RoutedEnd::Lost(line.name.clone(), error)
     }
 
