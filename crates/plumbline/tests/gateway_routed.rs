@@ -491,14 +491,18 @@ fn a_line_that_hangs_up_ends_and_the_other_lines_go_on() {
             first.argument(&format!("address={FIRST}")),
             second.argument(&format!("address={SECOND}")),
         ];
-        let mut gateway = Gateway::start(&[&lines[0], &lines[1]]);
+        let path = temporary_path("failed");
+        let mut gateway =
+            Gateway::start(&[&lines[0], &lines[1], "--control", path.to_str().unwrap()]);
         drop(first);
         let name = name_of(&lines[0]);
         let failure = format!("plumb: error: {name} has failed: the line has hung up");
         assert_eq!(gateway.log.wait_for("has failed").trim_end(), failure);
         let socket = bind("192.0.2.1");
+        second.send(&Datagram::new(SECOND, FIRST, b"lost"));
         second.send(&Datagram::new(SECOND, "192.0.2.1", b"still here"));
         assert_eq!(receive(&socket).0, b"still here");
+        assert_eq!(Control::connect(&path).router().dropped["line_down"], 1);
         drop(second);
         assert_eq!(gateway.child.wait().unwrap().code(), Some(4));
     });
