@@ -5,6 +5,7 @@ use crate::poll::{Poll, Source};
 use crate::socket_errors::take_reports;
 use crate::tcp_sockets::TcpSockets;
 use gateway::Guest;
+use ipnet::{Ipv4Net, Ipv6Net};
 use net::Cx;
 use os::datagram::{DatagramSocket, Inbox};
 use os::outbound::Outbound;
@@ -28,6 +29,11 @@ pub struct GuestAddresses {
     pub gateway4: Option<Ipv4Addr>,
     /// The gateway's IPv6 address on the guest's network.
     pub gateway6: Option<Ipv6Addr>,
+    /// The guest's IPv4 network, if the gateway does not answer ARP requests for all its addresses:
+    /// the guest cannot answer a client with an address of it.
+    pub network4: Option<Ipv4Net>,
+    /// The guest's IPv6 network, likewise.
+    pub network6: Option<Ipv6Net>,
 }
 
 /// The sockets of the forwards of one guest.
@@ -144,7 +150,9 @@ impl ForwardSockets {
                         self.diverted.push((stream, forward.guest_port));
                         continue;
                     }
-                    let Some((source, to)) = addresses.ends(from, forward) else { continue };
+                    let Some((source, to)) = addresses.ends(from, forward.guest()) else {
+                        continue;
+                    };
                     // The socket of a connection that the guest cannot accept is closed.
                     let Ok(flow) = guest.accept(source, to, cx) else { continue };
                     if tcp.insert_accepted(guest, (number, flow), stream, poll).is_err() {
@@ -158,7 +166,9 @@ impl ForwardSockets {
                 take_reports(next, |error| guest.forwarded_datagram_failed(key, error, cx));
                 let task::Poll::Ready(Ok(_)) = socket.receive(inbox) else { return Ok(()) };
                 for (from, data, size) in inbox.groups() {
-                    let Some((source, to)) = addresses.ends(from, forward) else { continue };
+                    let Some((source, to)) = addresses.ends(from, forward.guest()) else {
+                        continue;
+                    };
                     let ends = (from, source);
                     let flow = guest.udp_mut().forwarded(key, ends, to, cx);
                     let size = u16::try_from(size).unwrap_or(u16::MAX);
@@ -197,15 +207,23 @@ impl ForwardSockets {
     }
 }
 
+impl ForwardSocket {
+    /// Returns the address and the port of the guest to which the socket leads.
+    const fn guest(&self) -> (Option<IpAddr>, u16) {
+        (self.guest_address, self.guest_port)
+    }
+}
+
 impl GuestAddresses {
     /// Returns the ends of a flow to the guest: the source that the guest sees, and the guest. The
     /// source is that of the client, unless the guest could not answer it: an address of the
-    /// loopback network, of another version of IP, or of the guest itself becomes the address of
-    /// the gateway.
+    /// loopback network, of another version of IP, of the guest itself, or of the network of the
+    /// guest becomes the address of the gateway. In that network, an address is also that of the
+    /// DNS forwarder or a broadcast address.
     fn ends(
         &self,
         client: SocketAddr,
-        forward: &ForwardSocket,
+        (guest_address, guest_port): (Option<IpAddr>, u16),
     ) -> Option<(SocketAddr, SocketAddr)> {
         let client = SocketAddr::new(client.ip().to_canonical(), client.port());
         let of_client = match client.ip() {
@@ -213,18 +231,24 @@ impl GuestAddresses {
             IpAddr::V6(_) => self.guest6.map(IpAddr::from),
         };
         let any = self.guest4.map(IpAddr::from).or(self.guest6.map(IpAddr::from));
-        let guest = forward.guest_address.or(of_client).or(any)?;
+        let guest = guest_address.or(of_client).or(any)?;
         let gateway = match guest {
             IpAddr::V4(_) => self.gateway4.map(IpAddr::from),
             IpAddr::V6(_) => self.gateway6.map(IpAddr::from),
         };
         let is_local = match client.ip() {
-            IpAddr::V4(v4) => v4.is_loopback() || v4.is_unspecified() || v4.is_link_local(),
-            IpAddr::V6(v6) => v6.is_loopback() || v6.is_unspecified() || v6.is_unicast_link_local(),
+            IpAddr::V4(v4) => {
+                let is_neighbor = self.network4.is_some_and(|network| network.contains(&v4));
+                v4.is_loopback() || v4.is_unspecified() || v4.is_link_local() || is_neighbor
+            }
+            IpAddr::V6(v6) => {
+                let is_neighbor = self.network6.is_some_and(|network| network.contains(&v6));
+                v6.is_loopback() || v6.is_unspecified() || v6.is_unicast_link_local() || is_neighbor
+            }
         };
         let is_usable = !is_local && client.is_ipv4() == guest.is_ipv4() && client.ip() != guest;
         let source = if is_usable { client.ip() } else { gateway? };
-        let guest = SocketAddr::new(guest, forward.guest_port);
+        let guest = SocketAddr::new(guest, guest_port);
         Some((SocketAddr::new(source, client.port()), guest))
     }
 }
@@ -282,6 +306,48 @@ mod tests {
             assert_eq!(open("lo").unwrap(), 1);
             let error = open("none0").unwrap_err();
             assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::NODEV.raw_os_error()));
+        }
+    }
+
+    const DUAL_STACK: GuestAddresses = GuestAddresses {
+        guest4: Some(Ipv4Addr::new(10, 0, 2, 100)),
+        guest6: Some(Ipv6Addr::new(0xFD00, 0, 0, 0, 0, 0, 0, 0x100)),
+        gateway4: Some(Ipv4Addr::new(10, 0, 2, 2)),
+        gateway6: Some(Ipv6Addr::new(0xFD00, 0, 0, 0, 0, 0, 0, 2)),
+        network4: None,
+        network6: None,
+    };
+
+    fn source(addresses: &GuestAddresses, client: &str) -> String {
+        let client = SocketAddr::new(client.parse().unwrap(), 4000);
+        let (source, guest) = addresses.ends(client, (None, 80)).unwrap();
+        assert_eq!((source.port(), guest.port()), (4000, 80));
+        source.ip().to_string()
+    }
+
+    #[test]
+    fn a_client_in_the_network_of_the_guest_has_the_address_of_the_gateway() {
+        let addresses = GuestAddresses {
+            network4: Some("10.0.2.100/24".parse().unwrap()),
+            network6: Some("fd00::/64".parse().unwrap()),
+            ..DUAL_STACK
+        };
+        // The DNS forwarder, a broadcast address, the guest and loopback are among them.
+        for client in ["10.0.2.15", "::ffff:10.0.2.15", "10.0.2.3", "10.0.2.255", "127.0.0.1"] {
+            assert_eq!(source(&addresses, client), "10.0.2.2", "{client}");
+        }
+        for client in ["fd00::15", "fd00::3", "fd00::100", "::1"] {
+            assert_eq!(source(&addresses, client), "fd00::2", "{client}");
+        }
+        for client in ["10.0.3.15", "192.0.2.1", "fd00:0:0:1::15", "2001:db8::1"] {
+            assert_eq!(source(&addresses, client), client);
+        }
+    }
+
+    #[test]
+    fn a_guest_in_the_network_of_the_host_answers_its_neighbors() {
+        for client in ["10.0.2.15", "fd00::15"] {
+            assert_eq!(source(&DUAL_STACK, client), client);
         }
     }
 }

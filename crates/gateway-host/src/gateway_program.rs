@@ -345,7 +345,7 @@ impl Program {
 /// Returns the rules for prefixes that are permitted and refused.
 #[must_use]
 pub fn rules(permitted: &[IpNet], refused: &[IpNet]) -> Vec<Rule> {
-    let rule = |is_permitted: bool| move |prefix: &IpNet| Rule { prefix: *prefix, is_permitted };
+    let rule = |is_permitted: bool| move |prefix: &IpNet| Rule::new(*prefix, is_permitted);
     let permitted = permitted.iter().map(rule(true));
     permitted.chain(refused.iter().map(rule(false))).collect()
 }

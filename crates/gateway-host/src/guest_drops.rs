@@ -7,7 +7,7 @@ type Count = (&'static str, fn(&segment::Counters) -> u64);
 
 /// Returns the numbers of dropped packets of a guest by reason.
 pub(crate) fn drops(guest: &Guest) -> Vec<(&'static str, u64)> {
-    let of_segment: [Count; 10] = [
+    let of_segment: [Count; 12] = [
         ("malformed frame", |counters| counters.malformed_frames),
         ("VLAN", |counters| counters.vlan_frames),
         ("LLC", |counters| counters.llc_frames),
@@ -16,6 +16,8 @@ pub(crate) fn drops(guest: &Guest) -> Vec<(&'static str, u64)> {
         ("misdirected frame", |counters| counters.misdirected_frames),
         ("malformed datagram", |counters| counters.malformed_datagrams),
         ("spoofed ARP", |counters| counters.spoofed_arp),
+        ("link-local source", |counters| counters.beyond_scope),
+        ("group frame", |counters| counters.group_frames),
         ("group destination", |counters| counters.group_datagrams),
         ("answer queue full", |counters| counters.answers_dropped),
     ];

@@ -6,6 +6,7 @@ use crate::resolv_conf;
 use gateway::policy::{self, Policy};
 use gateway::segment::{Advertisement, Ipv4Network, Ipv6Network, Represented};
 use gateway::{Medium, Settings, dhcp_server, dns, segment};
+use ipnet::{Ipv4Net, Ipv6Net};
 use net::link::Link;
 use net::link::ethernet::MacAddress;
 use net::station;
@@ -157,12 +158,25 @@ impl GuestNetwork {
                 guest6: self.v6.and_then(|v6| v6.guest),
                 gateway4: self.v4.map(|v4| v4.gateway),
                 gateway6: self.v6.map(|v6| v6.gateway),
+                network4: self.on_link4(),
+                network6: self.on_link6(),
             },
             outbound4: self.outbound4.clone(),
             outbound6: self.outbound6.clone(),
             rate_bps: self.rate_bps,
             follows_resolv_conf: true,
         }
+    }
+
+    /// Returns the IPv4 network whose other addresses the guest cannot reach.
+    fn on_link4(&self) -> Option<Ipv4Net> {
+        let v4 = self.v4.filter(|_| self.represented == Represented::Gateway)?;
+        Ipv4Net::new(v4.guest, v4.prefix_bits).ok()
+    }
+
+    fn on_link6(&self) -> Option<Ipv6Net> {
+        let v6 = self.v6.filter(|_| self.represented == Represented::Gateway)?;
+        Ipv6Net::new(v6.prefix, PREFIX6_BITS).ok()
     }
 
     fn dns_addresses(&self) -> Vec<IpAddr> {
@@ -185,7 +199,7 @@ impl GuestNetwork {
 pub(crate) fn local_networks() -> Vec<policy::Rule> {
     let prefixes = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"];
     let prefixes = prefixes.iter().filter_map(|text| text.parse().ok());
-    prefixes.map(|prefix| policy::Rule { prefix, is_permitted: true }).collect()
+    prefixes.map(|prefix| policy::Rule::new(prefix, true)).collect()
 }
 
 fn gateways<T>(addresses: [Option<T>; 2]) -> Vec<T> {

@@ -35,7 +35,7 @@ impl GuestSummary {
     /// Returns a notice for each permitted prefix that is a part of a network of the guest, which the
     /// guest looks for on its own link and not at the gateway.
     pub(crate) fn notices(&self, rules: &[Rule]) -> Vec<String> {
-        let permitted = rules.iter().filter(|rule| rule.is_permitted).map(|rule| rule.prefix);
+        let permitted = rules.iter().filter(|rule| rule.is_permitted()).map(Rule::prefix);
         let unreachable = permitted.filter_map(|prefix| {
             let network = self.networks().find(|network| network.contains(&prefix))?;
             let remedy = match network {

@@ -3,7 +3,7 @@
 
 mod event_loop_harness;
 
-use event_loop_harness::{Gateway, Guest, TIMEOUT, add, network, test_data};
+use event_loop_harness::{Gateway, Guest, TIMEOUT, add, ip, network, test_data};
 use gateway_host::guest_network::GuestNetwork;
 use gateway_host::guest_target::LineProtocol;
 use gateway_host::{EventLoop, GuestDevice, Line, Notice};
@@ -12,9 +12,9 @@ use os::pty::Pty;
 use os::serial::Serial;
 use os::tty::WindowSize;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
-use test_support::in_configured_network;
+use test_support::{in_configured_network, ip as run_ip};
 
 const HOST: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
 const PERMITTED: &[&str] = &["10.99.0.0/16"];
@@ -209,6 +209,55 @@ fn a_client_of_two_forwards_to_one_port_is_answered_by_each() {
             assert_eq!((&buffer[..len], from.port()), (text.as_bytes(), port));
         }
         echo.join().unwrap();
+    });
+}
+
+#[test]
+fn a_client_with_an_address_in_the_network_of_the_guest_is_answered() {
+    // The address of the host is that of the DNS forwarder for the guest.
+    let address: &[&[&str]] = &[&["addr", "add", "10.0.2.3/32", "dev", "lo"]];
+    in_configured_network(enter_new_network, address, || {
+        let guest = Guest::new();
+        let mut gateway = Gateway::new(None);
+        let number = gateway.add(&guest, &network(0, &[]));
+        gateway.forward(number, "10.0.2.3:5001:7");
+        gateway.forward(number, "10.0.2.3:5001:7/udp");
+        let _running = gateway.start();
+        let gateway_address: IpAddr = ip("10.0.2.2");
+        let listener = guest.run(|| TcpListener::bind("10.0.2.100:7").unwrap());
+        let mut client = TcpStream::connect("10.0.2.3:5001").unwrap();
+        client.set_read_timeout(Some(TIMEOUT)).unwrap();
+        let (mut server, from) = listener.accept().unwrap();
+        assert_eq!(
+            (client.local_addr().unwrap().ip(), from.ip()),
+            (ip("10.0.2.3"), gateway_address)
+        );
+        server.write_all(b"data").unwrap();
+        let mut data = [0; 4];
+        client.read_exact(&mut data).unwrap();
+        assert_eq!(&data, b"data");
+        let server = guest.run(|| UdpSocket::bind("10.0.2.100:7").unwrap());
+        server.set_read_timeout(Some(TIMEOUT)).unwrap();
+        let client = UdpSocket::bind("10.0.2.3:0").unwrap();
+        client.set_read_timeout(Some(TIMEOUT)).unwrap();
+        client.send_to(b"query", "10.0.2.3:5001").unwrap();
+        let (len, from) = server.recv_from(&mut [0; 8]).unwrap();
+        assert_eq!((len, from.ip()), (5, gateway_address));
+        server.send_to(b"answer", from).unwrap();
+        assert_eq!(client.recv_from(&mut [0; 8]).unwrap(), (6, "10.0.2.3:5001".parse().unwrap()));
+    });
+}
+
+#[test]
+fn a_guest_that_changes_its_hardware_address_keeps_its_network() {
+    in_host_network(|| {
+        let guest = Guest::new();
+        let mut gateway = Gateway::new(None);
+        gateway.add(&guest, &network(0, PERMITTED));
+        let _running = gateway.start();
+        download(&guest, 1000);
+        guest.run(|| run_ip(&["link", "set", "tap0", "address", "02:00:00:00:07:07"]));
+        download(&guest, 1000);
     });
 }
 

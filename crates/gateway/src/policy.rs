@@ -11,7 +11,7 @@
 //! built-in one of the same length, and a denial over a permission. Permission for `0.0.0.0/0`
 //! therefore permits no private address, and permission for `169.254.0.0/16` does not include the
 //! metadata service. No rule permits the unspecified network, which the kernel takes for loopback,
-//! nor multicast and broadcast.
+//! nor multicast and broadcast. A rule for a prefix of IPv4-mapped addresses is one for the IPv4 prefix.
 //!
 //! An IPv6 address may embed an IPv4 address to which a translator or a tunnel forwards the datagram
 //! (row 104 of the attack table). The address itself and every embedded one must be permitted:
@@ -20,6 +20,7 @@
 //! |---|---|---|
 //! | IPv4-mapped (RFC 4291 §2.5.5.2) | `::ffff:0:0/96` | bits 96 to 127; it replaces the address |
 //! | IPv4-compatible (RFC 4291 §2.5.5.1) | `::/96` | bits 96 to 127 |
+//! | IPv4-translated (RFC 2765 §2.1) | `::ffff:0:0:0/96` | bits 96 to 127 |
 //! | NAT64 (RFC 6052 §2.1) | `64:ff9b::/96` | bits 96 to 127 |
 //! | local NAT64 (RFC 8215) | `64:ff9b:1::/48` | one of the four positions of RFC 6052 §2.2 |
 //! | 6to4 (RFC 3056 §2) | `2002::/16` | bits 16 to 47 |
@@ -34,6 +35,9 @@ mod tests;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Length of the prefix of IPv4-mapped addresses, in bits (RFC 4291 §2.5.5.2).
+const MAPPED_BITS: u8 = 96;
 
 /// Reasons why a guest may not reach a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -101,10 +105,8 @@ impl Refused {
 /// A rule of the user for the destinations of a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// The destinations.
-    pub prefix: IpNet,
-    /// Whether a guest may reach them.
-    pub is_permitted: bool,
+    prefix: IpNet,
+    is_permitted: bool,
 }
 
 /// Settings of a policy. The default permits no special address.
@@ -229,9 +231,37 @@ impl Policy {
 }
 
 impl Rule {
+    /// Returns the rule that permits or denies the destinations of `prefix`. A prefix of IPv4-mapped
+    /// addresses (RFC 4291 §2.5.5.2) becomes that of the IPv4 addresses, which replace the mapped
+    /// ones before rules apply.
+    #[must_use]
+    pub fn new(prefix: IpNet, is_permitted: bool) -> Self {
+        Self { prefix: canonical(prefix), is_permitted }
+    }
+
+    /// Returns the destinations in their canonical form.
+    #[must_use]
+    pub const fn prefix(&self) -> IpNet {
+        self.prefix
+    }
+
+    /// Returns whether a guest may reach the destinations.
+    #[must_use]
+    pub const fn is_permitted(&self) -> bool {
+        self.is_permitted
+    }
+
     fn result(&self) -> Result<(), Refusal> {
         if self.is_permitted { Ok(()) } else { Err(Refusal::Rule) }
     }
+}
+
+/// Returns the IPv4 prefix of a prefix in `::ffff:0:0/96`, and any other prefix unchanged.
+fn canonical(prefix: IpNet) -> IpNet {
+    let IpNet::V6(mapped) = prefix else { return prefix };
+    let v4 = mapped.addr().to_ipv4_mapped().zip(mapped.prefix_len().checked_sub(MAPPED_BITS));
+    let v4 = v4.and_then(|(address, prefix_len)| Ipv4Net::new(address, prefix_len).ok());
+    v4.map_or(prefix, IpNet::V4)
 }
 
 /// Refuses the addresses that no rule can permit.
@@ -261,7 +291,9 @@ fn embedded(address: Ipv6Addr) -> [Option<Ipv4Addr>; 4] {
     match address.segments() {
         // `::` and `::1` are in this prefix too, and embed nothing.
         [0, 0, 0, 0, 0, 0, 0, 0 | 1] => [None; 4],
-        [0, 0, 0, 0, 0, 0, ..] | [0x64, 0xFF9B, 0, 0, 0, 0, ..] => [Some(last), None, None, None],
+        [0, 0, 0, 0, 0 | 0xFFFF, 0, ..] | [0x64, 0xFF9B, 0, 0, 0, 0, ..] => {
+            [Some(last), None, None, None]
+        }
         [0x64, 0xFF9B, 1, ..] => {
             // RFC 6052 §2.2: prefixes of 48, 56, 64 and 96 bits. Octet 8 is never part of the
             // address. The length in use is unknown. A position in the unspecified network holds

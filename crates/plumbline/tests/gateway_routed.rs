@@ -403,6 +403,11 @@ impl Control {
     }
 }
 
+/// Returns the name of a line that was given by this argument.
+fn name_of(line: &str) -> &str {
+    line.split_once('?').map_or(line, |(name, _)| name)
+}
+
 fn temporary_path(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("plumb-routed-{name}-{}", std::process::id()))
 }
@@ -427,7 +432,7 @@ fn the_control_socket_reports_each_line_and_what_was_dropped() {
         assert_eq!(second.receive().data, b"own");
         let router = control.router();
         let [of_first, of_second] = &router.lines[..] else { panic!("{router:?}") };
-        assert_eq!((of_first.guest.as_str(), of_first.output.packets), (lines[0].as_str(), 0));
+        assert_eq!((of_first.guest.as_str(), of_first.output.packets), (name_of(&lines[0]), 0));
         assert_eq!((of_first.queue_delay_ns, of_first.is_up), (None, true));
         assert_eq!((&of_second.addresses[..], of_second.output.packets), (&[SECOND.into()][..], 1));
         assert_eq!(of_second.output.bytes, 31);
@@ -456,7 +461,7 @@ fn the_datagrams_of_one_line_are_captured_in_both_directions() {
         let mut control = Control::connect(&socket);
         let start = format!(
             r#"{{"command":"capture","guest":"{}","file":"{}"}}"#,
-            lines[0],
+            name_of(&lines[0]),
             file.display()
         );
         assert_eq!(control.ask(&start), ControlReply::DONE);
@@ -464,7 +469,7 @@ fn the_datagrams_of_one_line_are_captured_in_both_directions() {
         second.receive();
         second.send(&Datagram::new(SECOND, FIRST, b"to the first"));
         first.receive();
-        let stop = format!(r#"{{"command":"stop-capture","guest":"{}"}}"#, lines[0]);
+        let stop = format!(r#"{{"command":"stop-capture","guest":"{FIRST}"}}"#);
         let reply = control.ask(&stop);
         let ControlReply::Captured(summary) = reply else { panic!("{reply:?}") };
         assert_eq!((summary.packets, summary.dropped, summary.failure), (2, 0, None));
@@ -486,13 +491,18 @@ fn a_line_that_hangs_up_ends_and_the_other_lines_go_on() {
             first.argument(&format!("address={FIRST}")),
             second.argument(&format!("address={SECOND}")),
         ];
-        let mut gateway = Gateway::start(&[&lines[0], &lines[1]]);
+        let path = temporary_path("failed");
+        let mut gateway =
+            Gateway::start(&[&lines[0], &lines[1], "--control", path.to_str().unwrap()]);
         drop(first);
-        let failure = format!("plumb: error: {} has failed: the line has hung up", lines[0]);
+        let name = name_of(&lines[0]);
+        let failure = format!("plumb: error: {name} has failed: the line has hung up");
         assert_eq!(gateway.log.wait_for("has failed").trim_end(), failure);
         let socket = bind("192.0.2.1");
+        second.send(&Datagram::new(SECOND, FIRST, b"lost"));
         second.send(&Datagram::new(SECOND, "192.0.2.1", b"still here"));
         assert_eq!(receive(&socket).0, b"still here");
+        assert_eq!(Control::connect(&path).router().dropped["line_down"], 1);
         drop(second);
         assert_eq!(gateway.child.wait().unwrap().code(), Some(4));
     });

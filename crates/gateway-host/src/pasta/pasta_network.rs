@@ -193,6 +193,9 @@ impl PastaNetwork {
                 guest6: self.v6.map(|v6| v6.address),
                 gateway4: self.v4.map(|v4| v4.gateway),
                 gateway6: self.v6.map(|v6| v6.gateway),
+                // The gateway answers for every address.
+                network4: None,
+                network6: None,
             },
             outbound4: Outbound {
                 address: settings.outbound.ipv4.map(IpAddr::from),

@@ -1,6 +1,7 @@
 //! The addresses of the router and of the hosts at its lines, and the outputs of the lines.
 
 use super::routed_error::RoutedError;
+use crate::guest_summary;
 use crate::guest_target::{GuestTarget, LineProtocol, TargetKind};
 use gateway::queue::{Concentrator1982, Discipline};
 use gateway::router::{self, LineSettings, RouterSettings};
@@ -51,6 +52,7 @@ impl Output {
 /// A line of the plan.
 #[derive(Clone, Debug)]
 pub(super) struct PlannedLine {
+    /// The name in requests and messages; see [`guest_summary::names`].
     pub(super) name: String,
     pub(super) device: PathBuf,
     pub(super) rate_bps: u32,
@@ -89,7 +91,9 @@ impl AddressPlan {
             IpAddr::V6(v6) => Some(*v6),
             IpAddr::V4(_) => None,
         });
-        let lines = guests.iter().map(|guest| planned_line(guest, own6, output));
+        let texts: Vec<&str> = guests.iter().map(|(text, _)| text.as_str()).collect();
+        let named = guest_summary::names(&texts).into_iter().zip(guests);
+        let lines = named.map(|(name, guest)| planned_line(name, guest, own6, output));
         let lines = lines.collect::<Result<Vec<_>, _>>()?;
         let line_mtu_max = lines.iter().map(|line| line.settings.mtu).max().unwrap_or(0);
         let router = RouterSettings {
@@ -132,16 +136,17 @@ const fn bits_of(address: IpAddr) -> u8 {
 }
 
 fn planned_line(
-    (name, target): &(String, GuestTarget),
+    name: String,
+    (text, target): &(String, GuestTarget),
     router6: Option<Ipv6Addr>,
     output: Output,
 ) -> Result<PlannedLine, RoutedError> {
     let TargetKind::Line { device, rate_bps, protocol } = &target.kind else {
-        return Err(RoutedError::NotALine(name.clone()));
+        return Err(RoutedError::NotALine(text.clone()));
     };
-    let address = target.address.ok_or_else(|| RoutedError::NoAddress(name.clone()))?;
+    let address = target.address.ok_or_else(|| RoutedError::NoAddress(text.clone()))?;
     if target.prefix.is_some() && router6.is_none() {
-        return Err(RoutedError::NoRouterAddress6(name.clone()));
+        return Err(RoutedError::NoRouterAddress6(text.clone()));
     }
     let protocol = match *protocol {
         LineProtocol::Llp { compresses_headers } => {
@@ -166,7 +171,7 @@ fn planned_line(
         limits_windows: !output.is_of_1982 && !output.keeps_windows,
         ..LineSettings::llp(address, u64::from(*rate_bps))
     };
-    Ok(PlannedLine { name: name.clone(), device: device.clone(), rate_bps: *rate_bps, settings })
+    Ok(PlannedLine { name, device: device.clone(), rate_bps: *rate_bps, settings })
 }
 
 #[cfg(test)]
@@ -203,6 +208,17 @@ mod tests {
         assert_eq!(routes, expected);
         assert_eq!(plan.neighbors().count(), 5);
         assert!(plan.has_ipv6());
+    }
+
+    #[test]
+    fn the_name_of_a_line_has_no_settings() {
+        let guests = [
+            "serial:/dev/ttyS0?baud=19200&address=192.0.2.10",
+            "serial:/dev/ttyS1?address=192.0.2.11",
+        ];
+        let plan = plan(&guests, &[], Output::default()).unwrap();
+        let names: Vec<&str> = plan.lines.iter().map(|line| line.name.as_str()).collect();
+        assert_eq!(names, ["serial:/dev/ttyS0", "serial:/dev/ttyS1"]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use rustix::event::epoll::EventFlags;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
@@ -62,7 +63,14 @@ impl Controlled for RoutedControl<'_> {
 }
 
 impl RoutedControl<'_> {
+    /// Returns the number of the line with a name or an address.
     fn line_of(&self, name: Option<&str>) -> Result<usize, String> {
+        let address = name.and_then(|name| name.parse::<IpAddr>().ok());
+        if let Some(address) = address
+            && let Some(number) = self.lines.iter().position(|line| line.has_address(address))
+        {
+            return Ok(number);
+        }
         let names: Vec<&str> = self.lines.iter().map(|line| line.name.as_str()).collect();
         named(name, &names)
     }
@@ -150,4 +158,51 @@ const fn reasons(drops: &RouterDrops) -> [(&'static str, u64); 12] {
         ("link", drops.link),
         ("removed", drops.removed),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gateway::router::{LineId, RouterSettings};
+    use net::OwnedCx;
+
+    fn line(number: u32, name: &str, networks: &[&str]) -> RoutedLine {
+        RoutedLine {
+            name: name.to_owned(),
+            id: LineId(number),
+            addresses: Vec::new(),
+            networks: networks.iter().map(|network| network.parse().unwrap()).collect(),
+            line: None,
+            last_counters: None,
+            capture: None,
+        }
+    }
+
+    #[test]
+    fn a_request_names_a_line_by_its_name_or_its_address() {
+        let mut lines = [
+            line(0, "serial:/dev/ttyS0", &["192.0.2.10/32"]),
+            line(1, "serial:/dev/ttyS1", &["192.0.2.11/32", "2001:db8:1::/64"]),
+        ];
+        let mut router = Router::new(RouterSettings::default(), &mut OwnedCx::default().cx());
+        let poll = Poll::new().unwrap();
+        let control = RoutedControl {
+            router: &mut router,
+            lines: &mut lines,
+            poll: &poll,
+            now: Instant::ZERO,
+        };
+        for (name, number) in [
+            ("serial:/dev/ttyS0", 0),
+            ("serial:/dev/ttyS1", 1),
+            ("192.0.2.10", 0),
+            ("192.0.2.11", 1),
+            ("2001:db8:1::7", 1),
+        ] {
+            assert_eq!(control.line_of(Some(name)), Ok(number), "{name}");
+        }
+        for name in [None, Some("192.0.2.12"), Some("serial:/dev/ttyS2")] {
+            assert!(control.line_of(name).is_err(), "{name:?}");
+        }
+    }
 }

@@ -16,6 +16,7 @@ use crate::poll::{Poll, Source};
 use crate::program_error::ProgramError;
 use gateway::queue::QueueCounters;
 use gateway::router::{Event, Router, RouterCounters};
+use ipnet::IpNet;
 use net::meter::{Clock, Meter};
 use net::packet::Packet;
 use net::rng::Rng;
@@ -78,7 +79,7 @@ pub enum RoutedEnd {
 /// The output of one line, for a report.
 #[derive(Debug)]
 pub struct LineReport<'a> {
-    /// The line as it was given.
+    /// The name of the line.
     pub name: &'a str,
     /// The addresses of the host at the line.
     pub addresses: &'a [String],
@@ -104,13 +105,16 @@ impl RoutedProgram {
         for planned in &plan.lines {
             let refused = |error| RoutedError::Line(planned.name.clone(), error);
             let id = router.add_line(planned.settings.clone(), &mut cx).map_err(refused)?;
-            let address = planned.settings.address.to_string();
-            let prefix = planned.settings.prefix.map(|(prefix, bits)| format!("{prefix}/{bits}"));
+            let address = planned.settings.address;
+            let prefix = planned.settings.prefix;
+            let network = prefix.and_then(|(prefix, bits)| IpNet::new(prefix.into(), bits).ok());
+            let prefix = prefix.map(|(prefix, bits)| format!("{prefix}/{bits}"));
             let serial = Serial::open(&planned.device, planned.rate_bps);
             lines.push(RoutedLine {
                 name: planned.name.clone(),
                 id,
-                addresses: [Some(address), prefix].into_iter().flatten().collect(),
+                addresses: [Some(address.to_string()), prefix].into_iter().flatten().collect(),
+                networks: [IpNet::from(IpAddr::from(address))].into_iter().chain(network).collect(),
                 line: Some(Line::new(serial.map_err(RoutedError::Serial)?)),
                 last_counters: None,
                 capture: None,
@@ -236,7 +240,7 @@ impl RoutedProgram {
         line.line = None;
         line.capture = None;
         line.last_counters = self.router.line_counters(line.id).cloned();
-        self.router.remove_line(line.id);
+        self.router.fail_line(line.id);
         RoutedEnd::Lost(line.name.clone(), error)
     }
 

@@ -8,7 +8,7 @@ fn ip(text: &str) -> IpAddr {
 }
 
 fn rule(prefix: &str, is_permitted: bool) -> Rule {
-    Rule { prefix: prefix.parse().unwrap(), is_permitted }
+    Rule::new(prefix.parse().unwrap(), is_permitted)
 }
 
 fn with_rules(rules: &[(&str, bool)]) -> Policy {
@@ -113,6 +113,7 @@ fn forms(address: Ipv4Addr) -> Vec<Ipv6Addr> {
     vec![
         (prefix("::ffff:0:0") | bits).into(),
         bits.into(),
+        (prefix("::ffff:0:0:0") | bits).into(),
         (prefix("64:ff9b::") | bits).into(),
         nat64([a, b, 0, c, d, 0, 0, 0, 0, 0]),
         nat64([0, a, 0, b, c, d, 0, 0, 0, 0]),
@@ -128,7 +129,15 @@ fn forms(address: Ipv4Addr) -> Vec<Ipv6Addr> {
 #[test]
 fn row_104_a_special_address_is_refused_in_every_form_that_embeds_it() {
     // The operator permits all prefixes of tunnels and translators: the embedded address decides.
-    let permissions = ["::/0", "::/96", "64:ff9b::/96", "64:ff9b:1::/48", "2001::/32", "2002::/16"];
+    let permissions = [
+        "::/0",
+        "::/96",
+        "::ffff:0:0:0/96",
+        "64:ff9b::/96",
+        "64:ff9b:1::/48",
+        "2001::/32",
+        "2002::/16",
+    ];
     let permissive = with_rules(&permissions.map(|prefix| (prefix, true)));
     for (text, refusal) in REFUSED {
         let IpAddr::V4(address) = ip(text) else { continue };
@@ -149,14 +158,36 @@ fn row_104_a_rule_for_the_embedded_address_alone_does_not_permit_the_forms() {
     let policy = with_rules(&[("10.0.0.0/8", true)]);
     let permitted =
         forms(Ipv4Addr::new(10, 1, 2, 3)).into_iter().map(|form| policy.check(form.into()));
-    // Mapped, NAT64, 6to4, and both of Teredo; not IPv4-compatible, nor local NAT64.
+    // Mapped, NAT64, 6to4, and both of Teredo; not IPv4-compatible, IPv4-translated, nor local NAT64.
     let is_permitted: Vec<bool> = permitted.map(|result| result.is_ok()).collect();
-    assert_eq!(is_permitted, [true, false, true, false, false, false, false, true, true, true]);
+    let is_expected = [true, false, false, true, false, false, false, false, true, true, true];
+    assert_eq!(is_permitted, is_expected);
 }
 
 #[test]
 fn a_mapped_address_becomes_an_ipv4_address() {
     assert_eq!(Policy::default().check(ip("::ffff:1.1.1.1")), Ok(ip("1.1.1.1")));
+}
+
+#[test]
+fn a_rule_for_a_mapped_prefix_is_one_for_the_ipv4_prefix() {
+    let policy = with_rules(&[
+        ("::ffff:9.9.9.1/128", false),
+        ("::ffff:1.0.0.0/104", false),
+        ("::ffff:10.1.0.0/112", true),
+    ]);
+    for refused in ["9.9.9.1", "::ffff:9.9.9.1", "64:ff9b::9.9.9.1", "1.255.255.255"] {
+        assert_eq!(policy.check(ip(refused)), Err(Refusal::Rule), "{refused}");
+    }
+    for permitted in ["9.9.9.2", "2.0.0.0", "10.1.255.255"] {
+        assert_eq!(policy.check(ip(permitted)), Ok(ip(permitted)));
+    }
+    assert_eq!(policy.check(ip("10.2.0.0")), Err(Refusal::Private));
+    let all = rule("::ffff:0:0/96", false);
+    assert_eq!(all.prefix().to_string(), "0.0.0.0/0");
+    for unchanged in ["::ffff:0:0/95", "::fffe:9.9.9.1/128", "2001:db8::/32"] {
+        assert_eq!(rule(unchanged, false).prefix(), unchanged.parse::<IpNet>().unwrap());
+    }
 }
 
 #[test]
@@ -238,7 +269,7 @@ fn the_port_of_a_socket_address_is_kept_and_its_scope_is_not() {
 proptest! {
     /// Without rules, only addresses that the standard library can classify as global are permitted.
     #[test]
-    fn no_permitted_address_is_special(bits: u32, form in 0_usize..10) {
+    fn no_permitted_address_is_special(bits: u32, form in 0_usize..11) {
         let address = Ipv4Addr::from_bits(bits);
         let is_special = address.is_private()
             || address.is_loopback()

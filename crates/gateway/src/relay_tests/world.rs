@@ -95,7 +95,7 @@ pub(super) fn settings() -> Settings {
 /// Returns a policy that also permits the addresses of documentation.
 fn permissive_policy() -> Policy {
     let prefixes = ["192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32"];
-    let rules = prefixes.map(|prefix| Rule { prefix: prefix.parse().unwrap(), is_permitted: true });
+    let rules = prefixes.map(|prefix| Rule::new(prefix.parse().unwrap(), true));
     Policy::new(policy::Settings { rules: rules.to_vec(), ..policy::Settings::default() })
 }
 

@@ -139,6 +139,9 @@ impl Router {
                 return Err((RouterDrop::NoRoute, unreachable));
             }
             Some(line) => Output::Line(line),
+            None if self.has_failed(destination) => {
+                return Err((RouterDrop::LineDown, unreachable));
+            }
             None if from.is_some() => Output::Host,
             None => return Err((RouterDrop::NoRoute, unreachable)),
         };
@@ -162,8 +165,16 @@ impl Router {
     fn is_source_valid(&self, from: Option<LineId>, source: IpAddr) -> bool {
         match from {
             Some(id) => self.lines.get(&id).is_some_and(|line| line.owns(source)),
-            None => is_routable(source) && !self.is_own(source) && self.line_of(source).is_none(),
+            None => {
+                let is_of_line = self.line_of(source).is_some() || self.has_failed(source);
+                is_routable(source) && !self.is_own(source) && !is_of_line
+            }
         }
+    }
+
+    /// Returns whether an address belongs to the host at a line that has failed.
+    fn has_failed(&self, address: IpAddr) -> bool {
+        self.failed.iter().any(|line| line.owns(address))
     }
 
     fn is_own(&self, address: IpAddr) -> bool {

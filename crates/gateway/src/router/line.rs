@@ -88,6 +88,17 @@ impl LineSettings {
         }
     }
 
+    /// Returns whether an address belongs to the host at the line.
+    pub(super) fn owns(&self, address: IpAddr) -> bool {
+        match address {
+            IpAddr::V4(v4) => v4 == self.address,
+            IpAddr::V6(v6) => self.prefix.is_some_and(|(prefix, len)| {
+                let mask = u128::MAX.checked_shl(128_u32.saturating_sub(len.into())).unwrap_or(0);
+                (v6.to_bits() ^ prefix.to_bits()) & mask == 0
+            }),
+        }
+    }
+
     fn queue(&self, packets_max: usize) -> QueueSettings {
         let bits = (self.mtu + FRAMING) as u64 * BITS_PER_BYTE;
         let nanos = |rate_bps: u64| (bits * 1_000_000_000).checked_div(rate_bps);
@@ -207,13 +218,7 @@ impl Line {
 
     /// Returns whether an address belongs to the host at the line.
     pub(super) fn owns(&self, address: IpAddr) -> bool {
-        match address {
-            IpAddr::V4(v4) => v4 == self.settings.address,
-            IpAddr::V6(v6) => self.settings.prefix.is_some_and(|(prefix, len)| {
-                let mask = u128::MAX.checked_shl(128_u32.saturating_sub(len.into())).unwrap_or(0);
-                (v6.to_bits() ^ prefix.to_bits()) & mask == 0
-            }),
-        }
+        self.settings.owns(address)
     }
 
     /// Returns the limiter of windows and the state of the queue, if windows are limited.

@@ -69,6 +69,8 @@ pub struct Router {
     pool: Pool,
     lines: BTreeMap<LineId, Line>,
     lines_by_address: BTreeMap<Ipv4Addr, LineId>,
+    /// The lines that have failed last, at most [`RouterSettings::lines_max`].
+    failed: VecDeque<LineSettings>,
     next_line: u32,
     host_queue: PacketQueue,
     /// Packets that the driver has taken and not returned.
@@ -92,6 +94,7 @@ impl Router {
             pool: Pool::new(settings.packets_max, settings.buffer_len()),
             lines: BTreeMap::new(),
             lines_by_address: BTreeMap::new(),
+            failed: VecDeque::new(),
             next_line: 0,
             host_queue: PacketQueue::new(queue, cx),
             at_driver: 0,
@@ -123,6 +126,7 @@ impl Router {
         if self.lines.len() >= self.settings.lines_max {
             return Err(AddLineError::TooManyLines);
         }
+        self.failed.retain(|failed| failed.address != line.address && !overlaps(failed, &line));
         let id = LineId(self.next_line);
         self.next_line = self.next_line.wrapping_add(1);
         self.lines_by_address.insert(line.address, id);
@@ -133,12 +137,24 @@ impl Router {
     }
 
     /// Removes a line and drops the packets for it. Packets that it has sent are still delivered.
-    /// Unknown lines are ignored.
+    /// Its addresses are behind the host output from now on. Unknown lines are ignored.
     pub fn remove_line(&mut self, id: LineId) {
         let Some(mut line) = self.lines.remove(&id) else { return };
         self.lines_by_address.remove(&line.settings().address);
         line.close(&mut self.pool, &mut self.counters);
         self.retired_drops += line.queue().counters().dropped();
+    }
+
+    /// Removes a line whose device has failed, as [`Self::remove_line`]. Datagrams to its addresses
+    /// are reported as unreachable until a line with these addresses is added, or until
+    /// [`RouterSettings::lines_max`] other lines have failed.
+    pub fn fail_line(&mut self, id: LineId) {
+        let Some(line) = self.lines.get(&id) else { return };
+        self.failed.push_back(line.settings().clone());
+        if self.failed.len() > self.settings.lines_max {
+            self.failed.pop_front();
+        }
+        self.remove_line(id);
     }
 
     /// Processes bytes from the wire of a line, split anywhere.

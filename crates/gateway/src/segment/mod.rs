@@ -11,14 +11,16 @@
 //! **Framing.** [`Segment::receive`] removes the header of a frame and returns the datagram in it,
 //! with its offloads unchanged. [`Segment::frame`] prepends the header to a datagram for the guest.
 //! The segment has two stations, so no neighbor cache is needed: the guest's hardware address is
-//! that of the first frame. Before that, frames are broadcast. VLANs and LLC are counted and
-//! dropped.
+//! that of the first frame. Before that, frames are broadcast. If the guest changes its address, the
+//! segment learns the new one from the guest's own ARP, Neighbor Discovery or DHCP (`address_claim`).
+//! VLANs and LLC are counted and dropped.
 //!
 //! **Lease check** (row 105 of the attack table). A guest must not send under another address: it
 //! could take over mappings, and a host could not tell guests apart. The source of a frame must be
 //! the guest's hardware address. The source of an IPv4 datagram must be the lease, or 0.0.0.0 if it
-//! is a DHCP message. The source of an IPv6 packet must be link-local, or in the guest's /64. All
-//! other input is counted and dropped. Since each guest has a segment of its own, two guests with the
+//! is a DHCP message. The source of an IPv6 packet must be link-local, or in the guest's /64, and not
+//! the anycast address of the routers; one from a link-local address is not forwarded beyond the
+//! link. All other input is counted and dropped. Since each guest has a segment of its own, two guests with the
 //! same address do not conflict on Ethernet; the owner of the guests compares their leases.
 //!
 //! **Neighbors.** ARP requests and neighbor solicitations are answered with the gateway's hardware
@@ -31,10 +33,12 @@
 //! **Configuration.** Router advertisements ([`Advertisement`]) and the servers of DHCP
 //! ([`dhcp_server`], [`dhcpv6_server`]) are part of the segment, because their messages have no address that a routed
 //! datagram could have. Multicast and broadcast datagrams are counted and not forwarded: the
-//! sockets of the host would send them to a network of which the guest is not a part.
+//! sockets of the host would send them to a network of which the guest is not a part. Neither are
+//! datagrams to one host in a multicast or broadcast frame.
 //!
 //! Answers are queued up to a limit. They take a packet from the pool only when they are sent.
 
+mod address_claim;
 mod advertiser;
 mod local_messages;
 mod segment_counters;
@@ -69,7 +73,8 @@ const PREFIX_LEN: u8 = 64;
 pub struct Settings {
     /// Hardware address of the gateway.
     pub mac: MacAddress,
-    /// Hardware address of the guest; `None` if it is to be learnt from the first frame.
+    /// Hardware address of the guest; `None` if it is to be learnt from the first frame, and may
+    /// change.
     pub guest_mac: Option<MacAddress>,
     /// The addresses for which the gateway answers.
     pub represented: Represented,
@@ -123,7 +128,8 @@ pub struct Ipv6Network {
 /// Events of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The first frame of the guest has arrived, from this hardware address.
+    /// The first frame of the guest has arrived from this hardware address, or the guest has changed
+    /// its address to it.
     Learnt(MacAddress),
     /// An event of the DHCP server.
     Dhcp(dhcp_server::Event),
@@ -321,16 +327,16 @@ impl Segment {
             }
         };
         let Header { source, destination, ether_type } = parsed.header;
-        if !self.is_guest(source) {
-            self.counters.spoofed_frames += 1;
-            return false;
-        }
         if destination != self.mac && !destination.is_multicast() {
             self.counters.misdirected_frames += 1;
             return false;
         }
         packet.pull(parsed.header_len);
-        match ether_type {
+        if !self.is_guest(source) && !self.follow(&parsed.header, packet) {
+            self.counters.spoofed_frames += 1;
+            return false;
+        }
+        let is_forwarded = match ether_type {
             EtherType::Ipv4 if self.ipv4.is_some() => self.process_ipv4(packet, source),
             EtherType::Ipv6 if self.ipv6.is_some() => self.process_ipv6(packet, cx),
             EtherType::Arp if self.ipv4.is_some() => {
@@ -341,7 +347,13 @@ impl Segment {
                 self.counters.unknown_types += 1;
                 false
             }
+        };
+        // RFC 1122 §3.3.6: the datagram is addressed to one host, the frame to all hosts of the link.
+        if is_forwarded && destination.is_multicast() {
+            self.counters.group_frames += 1;
+            return false;
         }
+        is_forwarded
     }
 
     /// Returns whether a frame is from the guest. The first frame determines its address.
@@ -350,12 +362,42 @@ impl Segment {
             Some(guest) => source == guest,
             None if source == self.mac => false,
             None => {
-                self.guest_mac = Some(source);
-                if self.events.len() < EVENTS_LIMIT {
-                    self.events.push_back(Event::Learnt(source));
-                }
+                self.learn(source);
                 true
             }
+        }
+    }
+
+    /// Learns the source of a frame from another hardware address, if the frame shows that the guest
+    /// has changed its address to it. Returns whether it does.
+    fn follow(&mut self, header: &Header, packet: &Packet) -> bool {
+        let Header { source, ether_type, .. } = *header;
+        if self.settings_guest_mac.is_some() || source == self.mac {
+            return false;
+        }
+        let is_claim = match (ether_type, &self.ipv4, &self.ipv6) {
+            (EtherType::Arp, Some(network), _) => {
+                address_claim::is_arp_of(packet.data(), source, network.lease)
+            }
+            (EtherType::Ipv4, Some(network), _) => {
+                self.dhcp.is_some() && address_claim::is_dhcp_of(packet, source, network)
+            }
+            (EtherType::Ipv6, _, Some(network)) => {
+                address_claim::is_discovery_of(packet, source, network)
+            }
+            _ => false,
+        };
+        if is_claim {
+            self.learn(source);
+            self.counters.address_changes += 1;
+        }
+        is_claim
+    }
+
+    fn learn(&mut self, guest: MacAddress) {
+        self.guest_mac = Some(guest);
+        if self.events.len() < EVENTS_LIMIT {
+            self.events.push_back(Event::Learnt(guest));
         }
     }
 
@@ -368,12 +410,9 @@ impl Segment {
         let ipv4::Header { source, destination, .. } = parsed.header;
         let Some(network) = &self.ipv4 else { return false };
         let is_lease = source == network.lease;
-        let is_to_gateway = network.gateways.contains(&destination);
-        let is_group = destination.is_multicast() || network.is_broadcast(destination);
+        let is_group = network.is_group(destination);
         if let Some(server) = &mut self.dhcp
-            && (is_lease || source.is_unspecified())
-            && (is_group || is_to_gateway)
-            && local_messages::is_to_dhcp_server(datagram, &parsed)
+            && network.is_to_dhcp_server(datagram, &parsed)
         {
             match local_messages::dhcp_message(datagram, &parsed, packet.offload.checksum) {
                 Some(message) => server.receive(message, guest),
@@ -397,7 +436,7 @@ impl Segment {
         };
         let ipv6::Header { source, destination, .. } = parsed.header;
         let Some(network) = &self.ipv6 else { return false };
-        let is_guest = is_link_local(source) || network.contains(source);
+        let is_guest = network.is_guest(source);
         // A host without an address checks an address, solicits a router or reports its groups
         // (RFC 3810 §5.2.13). All these packets are sent to groups.
         let has_no_address = source.is_unspecified() && destination.is_multicast();
@@ -423,6 +462,11 @@ impl Segment {
         }
         if destination.is_multicast() {
             self.counters.group_datagrams += 1;
+            return false;
+        }
+        // RFC 4291 §2.5.6: a router does not forward such a packet to another link.
+        if is_link_local(source) && !network.is_on_link(destination) {
+            self.counters.beyond_scope += 1;
             return false;
         }
         true
@@ -566,6 +610,19 @@ impl Segment {
 }
 
 impl Ipv4Network {
+    /// Returns whether a datagram is a UDP message of the guest, with or without its lease, to a DHCP
+    /// server. The message may be malformed.
+    fn is_to_dhcp_server(&self, datagram: &[u8], parsed: &ipv4::Parsed) -> bool {
+        let ipv4::Header { source, destination, .. } = parsed.header;
+        (source == self.lease || source.is_unspecified())
+            && (self.is_group(destination) || self.gateways.contains(&destination))
+            && local_messages::is_to_dhcp_server(datagram, parsed)
+    }
+
+    fn is_group(&self, address: Ipv4Addr) -> bool {
+        address.is_multicast() || self.is_broadcast(address)
+    }
+
     /// Returns whether an address is the limited broadcast address or that of this network.
     fn is_broadcast(&self, address: Ipv4Addr) -> bool {
         let host_bits = u32::MAX.checked_shr(self.prefix_len.into()).unwrap_or(0);
@@ -576,6 +633,18 @@ impl Ipv4Network {
 }
 
 impl Ipv6Network {
+    /// Returns whether an address can be one of the guest. The anycast address of the routers on the
+    /// link (RFC 4291 §2.6.1) cannot, unless it is the lease.
+    fn is_guest(&self, address: Ipv6Addr) -> bool {
+        let is_anycast = address == prefix_of(address, PREFIX_LEN) && Some(address) != self.lease;
+        !is_anycast && (is_link_local(address) || self.contains(address))
+    }
+
+    /// Returns whether a destination is link-local, or the gateway itself.
+    fn is_on_link(&self, destination: Ipv6Addr) -> bool {
+        is_link_local(destination) || self.gateways.contains(&destination)
+    }
+
     fn contains(&self, address: Ipv6Addr) -> bool {
         prefix_of(address, PREFIX_LEN) == prefix_of(self.prefix, PREFIX_LEN)
     }

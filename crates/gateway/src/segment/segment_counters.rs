@@ -19,14 +19,21 @@ pub struct Counters {
     pub unknown_types: u64,
     /// Frames with another source than the guest's address (row 105 of the attack table).
     pub spoofed_frames: u64,
+    /// Changes of the guest's hardware address after the first frame.
+    pub address_changes: u64,
     /// Frames to another host.
     pub misdirected_frames: u64,
     /// Datagrams that are truncated, or of another version of IP than the frame.
     pub malformed_datagrams: u64,
     /// Datagrams of IPv4 whose source is not the lease (row 105).
     pub spoofed_ipv4: u64,
-    /// Packets of IPv6 whose source is neither link-local nor in the guest's prefix (row 105).
+    /// Packets of IPv6 whose source is neither link-local nor in the guest's prefix, or is the anycast
+    /// address of the routers (row 105).
     pub spoofed_ipv6: u64,
+    /// Packets of IPv6 from a link-local address to another link.
+    pub beyond_scope: u64,
+    /// Frames to all hosts, or to a group, whose datagram is to one host.
+    pub group_frames: u64,
     /// Datagrams to multicast groups or broadcast addresses, which are not forwarded.
     pub group_datagrams: u64,
     /// ARP packets that are malformed.

@@ -9,6 +9,7 @@ use net::packet::{ChecksumState, Offload};
 use net::time::Duration;
 use proptest::prelude::*;
 
+mod address_changes;
 mod hostile_frames;
 mod ipv4_tests;
 mod ipv6_tests;
@@ -284,6 +285,21 @@ fn datagrams_to_groups_and_broadcasts_are_not_forwarded() {
     }
     assert!(fixture.receive(&udp_frame_v6(GUEST_LOCAL, ALL_ROUTERS)).is_none());
     assert_eq!(fixture.segment.counters().group_datagrams, 4);
+}
+
+#[test]
+fn a_datagram_to_one_host_in_a_frame_to_a_group_is_not_forwarded() {
+    let mut fixture = Fixture::default();
+    let groups = [MacAddress::BROADCAST, MacAddress::of_group_v6(ALL_NODES)];
+    for group in groups {
+        for mut frame in [udp_frame(LEASE, SERVER, (1, 2), b""), udp_frame_v6(GUEST_V6, SERVER_V6)]
+        {
+            frame[..6].copy_from_slice(&group.octets());
+            assert!(fixture.receive(&frame).is_none());
+        }
+    }
+    let counters = fixture.segment.counters();
+    assert_eq!((counters.group_frames, counters.datagrams_in), (4, 0));
 }
 
 #[test]

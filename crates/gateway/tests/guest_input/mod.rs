@@ -92,7 +92,7 @@ pub(crate) fn run(input: &[u8]) -> Reached {
 fn permissive_policy() -> Policy {
     let prefixes = ["192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32"];
     let prefixes = prefixes.iter().filter_map(|prefix| prefix.parse().ok());
-    let rules = prefixes.map(|prefix| Rule { prefix, is_permitted: true }).collect();
+    let rules = prefixes.map(|prefix| Rule::new(prefix, true)).collect();
     Policy::new(policy::Settings { rules, ..policy::Settings::default() })
 }
 

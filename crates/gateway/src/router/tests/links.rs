@@ -164,6 +164,42 @@ fn a_removed_line_leaves_no_packet_and_its_address_is_free_again() {
 }
 
 #[test]
+fn the_addresses_of_a_line_that_has_failed_are_unreachable_until_it_is_added_again() {
+    let [first, second] = [(2, "2001:db8::2"), (3, "2001:db8::3")].map(|(host, address)| {
+        let prefix = Some((address.parse().unwrap(), 128));
+        LineSettings { prefix, ..slip_line(host) }
+    });
+    let mut fixture = Fixture::new(vec![first.clone(), second]);
+    let (failed, _) = fixture.lines.remove(0);
+    fixture.router.fail_line(failed);
+    for datagram in [udp4(3, 2, 1, 30), udp6(3, 2, 1, 30)] {
+        fixture.send(0, &datagram);
+        assert_eq!(fixture.received(0).len(), 1, "an error");
+    }
+    fixture.send_from_host(&udp4(200, 2, 1, 30));
+    assert_eq!(fixture.received_by_host().len(), 1, "an error");
+    // The kernel does not send from the address of a line.
+    fixture.send_from_host(&udp4(2, 3, 1, 30));
+    let counters = fixture.router.counters();
+    assert_eq!((counters.drops.line_down, counters.errors_sent), (3, 3));
+    assert_eq!((counters.drops.source, fixture.received(0).len()), (1, 0));
+    assert!(fixture.router.add_line(first, &mut fixture.context.cx()).is_ok());
+    fixture.send(0, &udp4(3, 2, 1, 30));
+    assert_eq!(fixture.router.counters().drops.line_down, 3);
+    assert_eq!(fixture.router.held(), 1);
+}
+
+#[test]
+fn no_more_failed_lines_are_kept_than_lines() {
+    let mut fixture = Fixture::new(Vec::new());
+    for host in 2..20 {
+        let id = fixture.router.add_line(slip_line(host), &mut fixture.context.cx()).unwrap();
+        fixture.router.fail_line(id);
+    }
+    assert_eq!(fixture.router.failed.len(), RouterSettings::default().lines_max);
+}
+
+#[test]
 fn a_line_is_refused_if_its_address_is_in_use_or_no_host_address() {
     let mut fixture = Fixture::new(vec![slip_line(2)]);
     let mut add = |line| fixture.router.add_line(line, &mut fixture.context.cx()).err();

@@ -3,7 +3,7 @@
 use super::*;
 use net::application::dhcp;
 
-fn dhcp_frame() -> Vec<u8> {
+pub(super) fn dhcp_frame() -> Vec<u8> {
     let message = dhcp::Message {
         op: dhcp::Op::Request,
         kind: dhcp::Kind::Request,
@@ -44,10 +44,13 @@ fn assert_every_frame_is_counted(segment: &Segment) {
         llc_frames,
         unknown_types,
         spoofed_frames,
+        address_changes: _,
         misdirected_frames,
         malformed_datagrams,
         spoofed_ipv4,
         spoofed_ipv6,
+        beyond_scope,
+        group_frames,
         group_datagrams,
         malformed_arp,
         spoofed_arp,
@@ -69,8 +72,9 @@ fn assert_every_frame_is_counted(segment: &Segment) {
     let messages = segment.dhcp_counters().map_or(0, |dhcp| dhcp.received);
     let messages_v6 = segment.dhcpv6_counters().map_or(0, |dhcp| dhcp.received);
     let dhcp = malformed_dhcp + messages + messages_v6;
-    let rest = malformed_datagrams + group_datagrams + datagrams_in + answers_dropped;
-    assert_eq!(frames_in, on_link + spoofed + arp + discovery + dhcp + rest);
+    let groups = group_frames + group_datagrams + beyond_scope;
+    let rest = malformed_datagrams + datagrams_in + answers_dropped;
+    assert_eq!(frames_in, on_link + spoofed + arp + discovery + dhcp + groups + rest);
 }
 
 // attack rows 101, 102

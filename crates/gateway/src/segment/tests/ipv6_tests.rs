@@ -166,6 +166,31 @@ fn row_105_only_packets_from_the_guests_prefix_or_link_are_forwarded() {
 }
 
 #[test]
+fn a_packet_from_a_link_local_address_reaches_only_the_gateway() {
+    let mut fixture = Fixture::default();
+    for destination in [GATEWAY_LOCAL, GATEWAY_V6] {
+        assert!(fixture.receive(&udp_frame_v6(GUEST_LOCAL, destination)).is_some());
+    }
+    for destination in [SERVER_V6, Ipv6Addr::new(0xFD00, 0, 0, 1, 0, 0, 0, 1)] {
+        assert!(fixture.receive(&udp_frame_v6(GUEST_LOCAL, destination)).is_none());
+    }
+    assert_eq!(fixture.segment.counters().beyond_scope, 2);
+}
+
+#[test]
+fn the_anycast_address_of_the_routers_is_no_source() {
+    let mut fixture = Fixture::default();
+    for source in [PREFIX, Ipv6Addr::new(0xFE80, 0, 0, 0, 0, 0, 0, 0)] {
+        assert!(fixture.receive(&udp_frame_v6(source, GATEWAY_LOCAL)).is_none());
+        assert!(fixture.answers(&solicitation(GATEWAY_V6, source)).is_empty());
+    }
+    assert_eq!(fixture.segment.counters().spoofed_ipv6, 4);
+    let mut settings = settings_of_every_other_address();
+    settings.ipv6.as_mut().unwrap().lease = Some(PREFIX);
+    assert!(Fixture::new(settings).receive(&udp_frame_v6(PREFIX, SERVER_V6)).is_some());
+}
+
+#[test]
 fn advertisements_of_a_guest_are_not_processed() {
     let mut fixture = Fixture::default();
     let advertisement = Message::RouterAdvertisement(RouterAdvertisement::default());
