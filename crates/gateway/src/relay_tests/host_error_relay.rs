@@ -11,8 +11,10 @@ use crate::{ConnectFailure, Event as GuestEvent, Settings, dns};
 use net::checksum::Sum;
 use net::internet::icmp::{ErrorKind, Message, Unreachable};
 use net::internet::{icmpv6, ipv4, ipv6};
+use net::packet::Packet;
 use net::time::Duration;
 use net::transport::tcp::CloseReason;
+use net::transport::udp::Relayed;
 use std::net::{IpAddr, SocketAddr};
 
 /// Destination of ICMP errors of a router.
@@ -97,6 +99,29 @@ fn an_error_without_a_router_comes_from_the_gateway() {
         let (source, seen, ..) = parse_v4(&transmitted(&mut world).unwrap());
         assert_eq!((source, seen), (GATEWAY.into(), kind));
     }
+}
+
+/// Linux reports the path MTU that it knows itself to an unconnected IPv4 socket with port 0.
+#[test]
+fn an_error_without_a_port_is_about_the_last_datagram_to_its_address() {
+    let server = end("192.0.2.1:9");
+    let (mut world, flow) = with_flow(server);
+    let packet = Packet::from_slice(b"data");
+    let destination = end("192.0.2.1:10");
+    let relayed = Relayed { source: (GUEST, 5000).into(), destination, packet };
+    let policy = &mut settings().policy;
+    let cx = &world.context.cx();
+    assert!(world.guest.udp_mut().receive(&relayed, Marks::default(), policy, cx));
+    let without_port = SocketAddr::new(server.ip(), 0);
+    let kind = ErrorKind::FragmentationNeeded { next_hop_mtu: Some(1300) };
+    fail(&mut world, flow, without_port, kind, None);
+    let (source, seen, ends, first) = parse_v4(&transmitted(&mut world).unwrap());
+    assert_eq!((source, seen), (GATEWAY.into(), kind));
+    assert_eq!((ends, first), ([GUEST.into(), server.ip()], udp_ends(5000, 10, 12)));
+    fail(&mut world, flow, end("192.0.2.2:0"), kind, None);
+    assert_eq!(transmitted(&mut world), None);
+    fail(&mut world, flow, end("192.0.2.1:11"), kind, None);
+    assert_eq!(transmitted(&mut world), None);
 }
 
 #[test]
