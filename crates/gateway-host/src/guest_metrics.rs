@@ -101,10 +101,11 @@ fn write_refusals(out: &mut Exposition, guests: &Guests<'_>) {
         ("host", |counters| counters.failed),
         ("descriptor limit", |counters| counters.no_descriptor),
     ];
-    let udp: [Count<udp_flows::Counters>; 4] = [
+    let udp: [Count<udp_flows::Counters>; 5] = [
         ("policy", |counters| counters.denied),
         ("flow limit", |counters| counters.over_limit),
         ("rate limit", |counters| counters.over_rate),
+        ("host", |counters| counters.unsent),
         ("descriptor limit", |counters| counters.no_descriptor),
     ];
     let icmp: [Count<echo_flows::Counters>; 3] = [

@@ -165,6 +165,7 @@ impl GuestNetwork {
             outbound6: self.outbound6.clone(),
             rate_bps: self.rate_bps,
             follows_resolv_conf: true,
+            fragments_datagrams: false,
         }
     }
 

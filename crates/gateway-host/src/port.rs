@@ -36,6 +36,10 @@ pub struct GuestSettings {
     pub rate_bps: Option<u64>,
     /// Whether the resolvers are always those of /etc/resolv.conf, also after it has changed.
     pub follows_resolv_conf: bool,
+    /// Whether the host fragments UDP datagrams with the flag DF that exceed the path MTU, as
+    /// slirp4netns and pasta do. Otherwise the guest receives an ICMP error with the path MTU
+    /// (RFC 1191 §4, RFC 8201 §4).
+    pub fragments_datagrams: bool,
 }
 
 /// Reasons why a port forward cannot be added.
@@ -123,7 +127,7 @@ impl Port {
             outbound4: settings.outbound4,
             outbound6: settings.outbound6,
             tcp: TcpSockets::default(),
-            udp: UdpSockets::default(),
+            udp: UdpSockets::new(settings.fragments_datagrams),
             echo: EchoSockets::default(),
             dns: DnsSockets::new(settings.follows_resolv_conf),
             forwards: ForwardTable::default(),

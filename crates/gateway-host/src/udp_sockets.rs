@@ -26,6 +26,9 @@ const SHORT_LEN: usize = 1200;
 #[derive(Debug, Default)]
 pub(crate) struct UdpSockets {
     sockets: Vec<Option<UdpSocket>>,
+    /// Whether the kernel may fragment all datagrams, see
+    /// [`crate::port::GuestSettings::fragments_datagrams`].
+    fragments_datagrams: bool,
 }
 
 #[derive(Debug)]
@@ -46,6 +49,10 @@ struct Failure {
 }
 
 impl UdpSockets {
+    pub(crate) fn new(fragments_datagrams: bool) -> Self {
+        Self { fragments_datagrams, ..Self::default() }
+    }
+
     /// Opens the socket of a flow.
     ///
     /// # Errors
@@ -81,7 +88,7 @@ impl UdpSockets {
     }
 
     /// Sends the datagrams that wait for the socket of a flow. Datagrams that the socket does not
-    /// accept are dropped, as by a router, and reported to the guest.
+    /// accept are dropped, as by a router, counted, and reported to the guest.
     pub(crate) fn send(
         &mut self,
         guest: &mut Guest,
@@ -89,6 +96,7 @@ impl UdpSockets {
         forwards: &ForwardSockets,
         cx: &mut Cx<'_>,
     ) {
+        let fragments_datagrams = self.fragments_datagrams;
         let mut own = match guest.udp().forward(flow) {
             Some(_) => None,
             None => self.sockets.get_mut(flow.index()).and_then(Option::as_mut),
@@ -99,17 +107,24 @@ impl UdpSockets {
             let lens: Vec<usize> = outgoing.data.chunks(size).map(<[u8]>::len).collect();
             let lens = if lens.is_empty() { vec![0] } else { lens };
             if let Some(own) = &mut own {
-                own.set_marks(outgoing.marks, size);
+                own.set_hop_limit(outgoing.marks);
+                // By default, the kernel sets DF in what fits the path MTU, and fragments the rest.
+                if !fragments_datagrams {
+                    own.forbid_fragments(outgoing.marks, size);
+                }
             }
             let socket = match forward {
                 Some(forward) => forwards.datagram_socket(forward),
                 None => own.as_ref().map(|own| &own.socket),
             };
             let mut failures = Vec::new();
-            if let Some(socket) = socket {
-                send_all(socket, &outgoing.data, &lens, outgoing.destination, &mut failures);
-            }
+            let to = outgoing.destination;
+            let unsent = match socket {
+                Some(socket) => send_all(socket, &outgoing.data, &lens, to, &mut failures),
+                None => lens.len(),
+            };
             guest.udp_mut().sent(flow);
+            guest.udp_mut().count_unsent(unsent as u64);
             for Failure { to, kind, reporter, payload } in &failures {
                 let error = FlowError { to: *to, kind: *kind, reporter: *reporter, payload };
                 match forward {
@@ -148,12 +163,16 @@ impl UdpSockets {
 }
 
 impl UdpSocket {
-    /// Sets what the next datagrams of `size` bytes need. Without it, they are sent nevertheless.
-    fn set_marks(&mut self, marks: Marks, size: usize) {
+    /// Sets the hop limit of the next datagrams. Without it, they are sent nevertheless.
+    fn set_hop_limit(&mut self, marks: Marks) {
         let hop_limit = marks.hop_limit.max(1);
         if self.hop_limit != hop_limit && self.socket.set_hop_limit(hop_limit).is_ok() {
             self.hop_limit = hop_limit;
         }
+    }
+
+    /// Sets whether the next datagrams of `size` bytes may be fragmented.
+    fn forbid_fragments(&mut self, marks: Marks, size: usize) {
         let forbids = marks.forbids_fragments;
         if size > SHORT_LEN
             && self.forbids_fragments != Some(forbids)
@@ -164,44 +183,69 @@ impl UdpSocket {
     }
 }
 
-/// Sends datagrams. Those that the socket does not accept are dropped and added to `failed`. An error
-/// of an earlier datagram, which the kernel reports once, costs no datagram.
+/// Sends datagrams, and returns the number of those that the socket has not accepted. They are
+/// dropped; the errors that the guest has to know are added to `failed`. An error of an earlier
+/// datagram, which the kernel reports once, costs no datagram.
 fn send_all(
     socket: &DatagramSocket,
     data: &[u8],
     lens: &[usize],
     to: SocketAddr,
     failed: &mut Vec<Failure>,
-) {
+) -> usize {
     let mut data = data;
     let mut lens = lens;
-    let mut failures = 0;
+    let mut has_failed = false;
+    let mut unsent = 0;
     while !lens.is_empty() {
         let sent = match socket.send(data, lens, to) {
             Progress::Ready(Ok(sent)) => sent,
-            Progress::Ready(Err(_)) if failures == 0 => {
-                let next = |quoted: &mut [u8]| socket.error_report(quoted);
-                take_reports(next, |error| failed.push(Failure::of(error)));
-                failures += 1;
-                continue;
-            }
-            // The datagram itself is not accepted; the next one may be.
             Progress::Ready(Err(error)) => {
-                failures = 0;
                 let len = lens.first().copied().unwrap_or(0).min(QUOTED_MAX);
-                let payload = data.get(..len).unwrap_or_default().to_vec();
-                failed.extend(unreachable(&error).map(|reason| {
+                let payload = data.get(..len).unwrap_or_default();
+                let is_too_long = take_failures(socket, (to, payload), failed);
+                if !is_too_long && !std::mem::replace(&mut has_failed, true) {
+                    continue;
+                }
+                // The datagram itself is not accepted; the next one may be.
+                has_failed = false;
+                unsent += 1;
+                let reason = unreachable(&error).filter(|_| !is_too_long);
+                failed.extend(reason.map(|reason| {
                     let kind = ErrorKind::Unreachable(reason);
-                    Failure { to, kind, reporter: None, payload }
+                    Failure { to, kind, reporter: None, payload: payload.to_vec() }
                 }));
                 1
             }
-            Progress::Pending => return,
+            Progress::Pending => return unsent + lens.len(),
         };
         let (done, left) = lens.split_at(sent.min(lens.len()));
         data = data.get(done.iter().sum::<usize>()..).unwrap_or_default();
         lens = left;
     }
+    unsent
+}
+
+/// Adds the error reports of a socket to `failed`. Returns whether one of them says that the
+/// datagram to `to`, which the socket has just rejected, exceeds the path MTU. The kernel makes this
+/// report itself: without the port if the version is IPv4, and without the payload.
+fn take_failures(
+    socket: &DatagramSocket,
+    (to, payload): (SocketAddr, &[u8]),
+    failed: &mut Vec<Failure>,
+) -> bool {
+    let mut is_too_long = false;
+    let next = |quoted: &mut [u8]| socket.error_report(quoted);
+    take_reports(next, |error| {
+        let is_path_mtu = matches!(error.kind, ErrorKind::FragmentationNeeded { .. });
+        if is_path_mtu && error.reporter.is_none() && error.to.ip() == to.ip() {
+            is_too_long = true;
+            failed.push(Failure::of(&FlowError { to, payload, ..*error }));
+        } else {
+            failed.push(Failure::of(error));
+        }
+    });
+    is_too_long
 }
 
 impl Failure {

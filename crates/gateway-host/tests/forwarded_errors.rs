@@ -4,7 +4,9 @@
 
 mod event_loop_harness;
 
-use event_loop_harness::{Gateway, Guest, Running, TIMEOUT, ip, network};
+use event_loop_harness::{Gateway, Guest, Running, TIMEOUT, add, add_with_settings, ip, network};
+use gateway_host::guest_network::GuestNetwork;
+use gateway_host::{EventLoop, GuestSettings};
 use os::datagram::DatagramSocket;
 use os::error_queue::{ErrorOrigin, ErrorReport};
 use os::namespace::enter_new_network;
@@ -167,6 +169,80 @@ fn the_path_mtu_of_the_host_reaches_the_guest() {
             String::from_utf8(output.unwrap().stdout).unwrap()
         });
         assert!(route.contains("mtu 1300"), "{route}");
+    });
+}
+
+/// Sends a datagram of `len` bytes of the guest without options, as most programs do.
+fn send(guest: &Guest, len: usize, to: SocketAddr) {
+    guest.run(move || {
+        let socket = UdpSocket::bind("10.0.2.100:0").unwrap();
+        assert_eq!(socket.send_to(&vec![b'd'; len], to).unwrap(), len);
+    });
+}
+
+/// Returns a socket of the router.
+fn receiver(surroundings: &Surroundings) -> (UdpSocket, SocketAddr) {
+    let socket = surroundings.router.run(|| UdpSocket::bind((ROUTER, 0)).unwrap());
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
+}
+
+#[test]
+fn the_mtu_of_the_interface_of_the_host_reaches_the_guest_which_fragments_then() {
+    in_host_network(|| {
+        let surroundings = surroundings();
+        run_ip(&["link", "set", "host0", "mtu", "1400"]);
+        let guest = Guest::new();
+        let _gateway = gateway(&guest);
+        let (socket, address) = receiver(&surroundings);
+        let report = probe(&guest, &address.to_string(), (64, 1450));
+        assert_eq!((report.path_mtu(), report.reporter), (Some(1400), Some(ip("10.0.2.2"))));
+        send(&guest, 1450, address);
+        assert_eq!(socket.recv(&mut [0; 2000]).unwrap(), 1450);
+    });
+}
+
+#[test]
+fn a_datagram_that_the_host_does_not_send_is_counted_and_reported_once() {
+    in_host_network(|| {
+        let _surroundings = surroundings();
+        run_ip(&["link", "set", "host0", "mtu", "1400"]);
+        let guest = Guest::new();
+        let mut event_loop = EventLoop::new().unwrap();
+        let number = add(&mut event_loop, &guest.namespace, &network(0, PERMITTED), Vec::new());
+        send(&guest, 1450, SocketAddr::new(ip(ROUTER), 9));
+        let until = event_loop.now() + net::time::Duration::from_secs(20);
+        let counts = |event_loop: &EventLoop| {
+            let guest = event_loop.guest(number).unwrap();
+            (guest.udp().counters().unsent, guest.error_counters().sent)
+        };
+        while counts(&event_loop).0 == 0 && event_loop.now() < until {
+            event_loop.turn(Some(until)).unwrap();
+        }
+        assert_eq!(counts(&event_loop), (1, 1));
+    });
+}
+
+/// As with slirp4netns and pasta, whose guests have an MTU of 65,520 bytes.
+#[test]
+fn the_host_fragments_datagrams_with_df_if_the_settings_permit_it() {
+    in_host_network(|| {
+        let surroundings = surroundings();
+        let guest = Guest::new();
+        let path = guest.namespace.clone();
+        let mut gateway = Gateway::new(None);
+        gateway.add_by(move |event_loop| {
+            let network = GuestNetwork { mtu_bytes: 65_520, ..network(0, PERMITTED) };
+            let fragmenting = GuestSettings { fragments_datagrams: true, ..network.for_frames() };
+            add_with_settings(event_loop, &path, &network, fragmenting)
+        });
+        let _gateway = gateway.start();
+        let (socket, address) = receiver(&surroundings);
+        for len in [4000, 60_000] {
+            send(&guest, len, address);
+            assert_eq!(socket.recv(&mut vec![0; 65_536]).unwrap(), len);
+        }
     });
 }
 

@@ -41,8 +41,6 @@ const PROHIBITED: ErrorKind = ErrorKind::Unreachable(Unreachable::Prohibited);
 /// Offset of the flags in the IPv4 header, and the flag DF in this byte.
 const FLAGS_OFFSET: usize = 6;
 const DONT_FRAGMENT: u8 = 0x40;
-const IPV6_HEADER_LEN: usize = 40;
-const UDP_HEADER_LEN: usize = 8;
 /// Time of a super-segment from which on a limited output takes single packets.
 const SUPER_SEGMENT_TIME_MAX: Duration = Duration::from_millis(1);
 const SUPER_SEGMENT_LEN: usize = 1 << 16;
@@ -654,12 +652,11 @@ impl Guest {
 impl Relay {
     /// Processes received datagrams of other protocols than TCP.
     fn receive(&mut self, layers: &mut Layers, cx: &mut Cx<'_>) {
-        let mtu = layers.internet.mtu();
         while let Some(mut datagram) = layers.receive_raw() {
             match datagram.header.protocol {
                 Protocol::Udp => {
                     let Layers { udp, pool, .. } = &mut *layers;
-                    let marks = marks_of(&mut datagram, mtu);
+                    let marks = marks_of(&mut datagram);
                     let Some(relayed) = udp.parse_relayed(datagram, pool, cx) else { continue };
                     self.receive_datagram(&relayed, marks, layers, cx);
                     layers.pool.put(relayed.packet);
@@ -744,23 +741,18 @@ impl Application for Relay {
     }
 }
 
-/// Returns the fields of the IP header that the host's socket sends alike. `mtu` is that of the
-/// guest.
-fn marks_of(datagram: &mut Datagram, mtu: u16) -> Marks {
-    let Datagram { header, header_len, packet } = datagram;
-    let forbids_fragments = if header.destination.is_ipv4() {
-        packet.unpull(*header_len);
-        let flags = packet.data().get(FLAGS_OFFSET).copied().unwrap_or(0);
-        packet.pull(*header_len);
-        flags & DONT_FRAGMENT != 0
-    } else {
-        // Only a guest fragments an IPv6 datagram. A longer one has arrived in fragments.
-        let len = match packet.offload.segment_size {
-            0 => packet.len(),
-            size => usize::from(size) + UDP_HEADER_LEN,
-        };
-        len + IPV6_HEADER_LEN <= usize::from(mtu)
-    };
+/// Returns the fields of the IP header that the host's socket sends alike.
+fn marks_of(datagram: &mut Datagram) -> Marks {
+    let Datagram { header, header_len, is_reassembled, packet } = datagram;
+    // A guest that fragments a datagram permits fragments. Of a whole IPv6 datagram, no router
+    // makes fragments (RFC 8200 §4.5).
+    let forbids_fragments = !*is_reassembled
+        && (header.destination.is_ipv6() || {
+            packet.unpull(*header_len);
+            let flags = packet.data().get(FLAGS_OFFSET).copied().unwrap_or(0);
+            packet.pull(*header_len);
+            flags & DONT_FRAGMENT != 0
+        });
     Marks { hop_limit: header.hop_limit, forbids_fragments }
 }
 

@@ -173,6 +173,7 @@ impl PastaNetwork {
         GuestSettings {
             rate_bps: None,
             follows_resolv_conf: true,
+            fragments_datagrams: true,
             engine: Settings {
                 medium,
                 output_rate: None,

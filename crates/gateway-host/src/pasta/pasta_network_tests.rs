@@ -48,6 +48,7 @@ fn the_guest_has_the_addresses_of_the_host() {
     assert_eq!(setup.addresses, [(ip("192.168.7.20"), 24), (ip("2001:db8::20"), 64)]);
     assert_eq!(setup.gateways, [ip("192.168.7.1"), ip("fe80::1")]);
     assert_eq!(setup.mtu_bytes, Some(65_520));
+    assert!(network.guest(&settings).fragments_datagrams);
     let unconfigured = settings_without_configuration();
     assert_eq!(network.setup(&unconfigured), TunSetup::default());
 }

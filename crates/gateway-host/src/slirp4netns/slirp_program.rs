@@ -6,6 +6,7 @@ use crate::event_loop::{EventLoop, Turn};
 use crate::forwards::{ForwardChange, ForwardTable};
 use crate::guest_device::GuestDevice;
 use crate::guest_network::{GuestNetwork, Network4, Network6, local_networks};
+use crate::port::GuestSettings;
 use crate::program_error::ProgramError;
 use crate::spare_descriptor::SpareDescriptor;
 use crate::unix_socket;
@@ -87,7 +88,7 @@ impl SlirpProgram {
         let device = GuestDevice::Packets(Device::Tun(opened.map_err(ProgramError::Device)?.tun));
         let mut event_loop = EventLoop::new().map_err(ProgramError::System)?;
         let guest = event_loop
-            .add_guest(guest_network(&settings).for_frames(), device)
+            .add_guest(guest_settings(&settings), device)
             .map_err(ProgramError::System)?;
         if let Some(exit) = &exit {
             event_loop.watch(exit, EXIT).map_err(ProgramError::System)?;
@@ -266,6 +267,10 @@ fn target(settings: &SlirpSettings) -> Result<(TargetNamespaces, NamespaceWatch)
     Ok((target, watch))
 }
 
+fn guest_settings(settings: &SlirpSettings) -> GuestSettings {
+    GuestSettings { fragments_datagrams: true, ..guest_network(settings).for_frames() }
+}
+
 fn guest_network(settings: &SlirpSettings) -> GuestNetwork {
     let network = settings.network;
     let prefix = SlirpNetwork::IPV6_PREFIX;
@@ -319,5 +324,18 @@ fn outbound(source: Option<&OutboundSource>) -> Outbound {
             Outbound { address: None, interface: Some(name.clone()) }
         }
         None => Outbound::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::invocation::Invocation;
+
+    #[test]
+    fn the_host_fragments_the_datagrams_of_a_guest() {
+        let arguments = ["1", "tap0"].map(OsString::from);
+        let Invocation::Run(settings) = super::super::parse(&arguments) else { panic!("settings") };
+        assert!(guest_settings(&settings).fragments_datagrams);
     }
 }

@@ -5,7 +5,7 @@
 
 use gateway_host::forwards::Forward;
 use gateway_host::guest_network::{GuestNetwork, Network4};
-use gateway_host::{EventLoop, GuestDevice, Notice, Turn, bit_rate};
+use gateway_host::{EventLoop, GuestDevice, GuestSettings, Notice, Turn, bit_rate};
 use ipnet::IpNet;
 use net::link::ethernet::MacAddress;
 use os::device::Device;
@@ -167,6 +167,19 @@ pub(crate) fn add(
     network: &GuestNetwork,
     resolvers: Vec<SocketAddr>,
 ) -> usize {
+    let mut settings = network.for_frames();
+    settings.engine.dns.resolvers = resolvers;
+    settings.follows_resolv_conf = false;
+    add_with_settings(event_loop, path, network, settings)
+}
+
+/// Adds a guest like [`add`], with other settings.
+pub(crate) fn add_with_settings(
+    event_loop: &mut EventLoop,
+    path: &str,
+    network: &GuestNetwork,
+    settings: GuestSettings,
+) -> usize {
     let target = TargetNamespaces::at_path(Path::new(path)).unwrap();
     let options = Options { kind: Kind::Tap, is_offloading: true, ..Options::default() };
     let v4 = network.v4.unwrap();
@@ -177,9 +190,6 @@ pub(crate) fn add(
         gateways: vec![v4.gateway.into()],
     };
     let opened = tun_in_namespace::open(&target, "tap0", options, Some(&setup)).unwrap();
-    let mut settings = network.for_frames();
-    settings.engine.dns.resolvers = resolvers;
-    settings.follows_resolv_conf = false;
     event_loop.add_guest(settings, GuestDevice::Packets(Device::Tun(opened.tun))).unwrap()
 }
 

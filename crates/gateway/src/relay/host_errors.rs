@@ -32,7 +32,8 @@ const IPV4_MTU_MIN: u16 = 68;
 /// The failure of a datagram of a flow, as the host's kernel reports it.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowError<'a> {
-    /// The destination of the datagram as the host reaches it. The port of an echo request is 0.
+    /// The destination of the datagram as the host reaches it. The port is 0 for an echo request,
+    /// and if the host does not report it: Linux does not for a path MTU that it knows itself.
     pub to: SocketAddr,
     /// The error.
     pub kind: ErrorKind,

@@ -114,6 +114,8 @@ pub struct Counters {
     pub over_rate: u64,
     /// Flows ended because the gateway had no descriptor for a socket.
     pub no_descriptor: u64,
+    /// Datagrams that the host did not send.
+    pub unsent: u64,
     /// Super-datagrams dropped because the queue of the flow was full.
     pub queue_full: u64,
     /// Datagrams dropped because the guest has not sent to their source.
@@ -397,6 +399,11 @@ impl Flows {
         }
     }
 
+    /// Counts datagrams of [`Self::to_host`] that the socket has rejected.
+    pub fn count_unsent(&mut self, datagrams: u64) {
+        self.counters.unsent += datagrams;
+    }
+
     /// Returns the forward whose socket a flow uses; `None` if the flow has a socket of its own.
     #[must_use]
     pub fn forward(&self, key: Key) -> Option<u32> {
@@ -482,10 +489,14 @@ impl Flows {
     }
 
     /// Returns the ends of a datagram to `host` that was not delivered: the guest, and the
-    /// destination as the guest sees it.
+    /// destination as the guest sees it. If the port of `host` is 0, this is the last destination
+    /// with its address.
     pub(crate) fn failed(&self, key: Key, host: SocketAddr) -> Option<(SocketAddr, SocketAddr)> {
         let flow = self.flows.get(key)?;
-        let peer = flow.peers.iter().find(|peer| peer.host == host)?;
+        let is_port = |port| host.port() == port || host.port() == 0;
+        let is_destination =
+            |peer: &&Peer| peer.host.ip() == host.ip() && is_port(peer.host.port());
+        let peer = flow.peers.iter().find(is_destination)?;
         Some((flow.guest, peer.guest))
     }
 

@@ -64,7 +64,8 @@ fn echo_cost(count: u16) -> u64 {
         let to = internet::Header::to(remote_end(1).ip(), Protocol::Icmp);
         let header = internet::Header { source: GUEST.into(), ..to };
         let packet = Packet::from_slice(&[8, 0, 0, 0, i0, i1, 0, 1]);
-        flows.receive(&Datagram { header, header_len: 20, packet }, &mut policy, &context.cx());
+        let datagram = Datagram { header, header_len: 20, is_reassembled: false, packet };
+        flows.receive(&datagram, &mut policy, &context.cx());
         flows.event()
     };
     let mut key = None;

@@ -8,10 +8,13 @@ use crate::relay::Key;
 use crate::relay::host_errors::{self, Counters, FlowError};
 use crate::relay::udp_flows::{Event, Marks};
 use crate::{ConnectFailure, Event as GuestEvent, Settings, dns};
+use net::checksum::Sum;
 use net::internet::icmp::{ErrorKind, Message, Unreachable};
 use net::internet::{icmpv6, ipv4, ipv6};
+use net::packet::Packet;
 use net::time::Duration;
 use net::transport::tcp::CloseReason;
+use net::transport::udp::Relayed;
 use std::net::{IpAddr, SocketAddr};
 
 /// Destination of ICMP errors of a router.
@@ -96,6 +99,29 @@ fn an_error_without_a_router_comes_from_the_gateway() {
         let (source, seen, ..) = parse_v4(&transmitted(&mut world).unwrap());
         assert_eq!((source, seen), (GATEWAY.into(), kind));
     }
+}
+
+/// Linux reports the path MTU that it knows itself to an unconnected IPv4 socket with port 0.
+#[test]
+fn an_error_without_a_port_is_about_the_last_datagram_to_its_address() {
+    let server = end("192.0.2.1:9");
+    let (mut world, flow) = with_flow(server);
+    let packet = Packet::from_slice(b"data");
+    let destination = end("192.0.2.1:10");
+    let relayed = Relayed { source: (GUEST, 5000).into(), destination, packet };
+    let policy = &mut settings().policy;
+    let cx = &world.context.cx();
+    assert!(world.guest.udp_mut().receive(&relayed, Marks::default(), policy, cx));
+    let without_port = SocketAddr::new(server.ip(), 0);
+    let kind = ErrorKind::FragmentationNeeded { next_hop_mtu: Some(1300) };
+    fail(&mut world, flow, without_port, kind, None);
+    let (source, seen, ends, first) = parse_v4(&transmitted(&mut world).unwrap());
+    assert_eq!((source, seen), (GATEWAY.into(), kind));
+    assert_eq!((ends, first), ([GUEST.into(), server.ip()], udp_ends(5000, 10, 12)));
+    fail(&mut world, flow, end("192.0.2.2:0"), kind, None);
+    assert_eq!(transmitted(&mut world), None);
+    fail(&mut world, flow, end("192.0.2.1:11"), kind, None);
+    assert_eq!(transmitted(&mut world), None);
 }
 
 #[test]
@@ -184,6 +210,38 @@ fn a_datagram_that_the_guest_has_fragmented_may_be_fragmented_by_the_host() {
             world.guest.udp().to_host(flow).unwrap().marks.forbids_fragments,
             forbids_fragments
         );
+    }
+}
+
+/// Sets the flag DF of an IPv4 packet.
+fn forbid_fragments(packet: &mut [u8]) {
+    packet[6] |= 0x40;
+    packet[10..12].fill(0);
+    let sum = Sum::default().bytes(&packet[..ipv4::HEADER_LEN]).finish();
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// The guest's kernel makes fragments that fit the path MTU. The whole datagram fits the MTU of the
+/// guest's device.
+#[test]
+fn a_datagram_below_the_mtu_of_the_guest_that_arrives_in_fragments_may_be_fragmented() {
+    for (to, has_df) in [("192.0.2.1:9", false), ("192.0.2.1:9", true), ("[2001:db8::1]:9", false)]
+    {
+        let mut world = World::new(1);
+        world.kernel = Kernel::new(1, 1280);
+        let Kernel { station, context, .. } = &mut world.kernel;
+        let socket = station.layers.udp.bind(5000, &mut context.cx()).unwrap();
+        let sent = station.layers.send_to(socket, &[0; 1300], end(to), &mut context.cx());
+        assert!(sent.is_ready());
+        let mut fragments = world.kernel.output();
+        assert_eq!(fragments.len(), 2);
+        if has_df {
+            fragments.iter_mut().for_each(|fragment| forbid_fragments(fragment));
+        }
+        fragments.iter().for_each(|fragment| world.receive(fragment));
+        let (flow, _) = world.guest.udp().statuses().next().unwrap();
+        let outgoing = world.guest.udp().to_host(flow).unwrap();
+        assert_eq!((outgoing.data.len(), outgoing.marks.forbids_fragments), (1300, false), "{to}");
     }
 }
 

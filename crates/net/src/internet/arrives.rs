@@ -66,7 +66,8 @@ impl Internet {
             self.recent.last_received = endpoints.filter(|_| protocol == Protocol::Tcp);
         }
         packet.resize(parsed.total_len);
-        if parsed.is_fragment {
+        let is_reassembled = parsed.is_fragment;
+        if is_reassembled {
             let reassembled = self.reassemble_v4(packet, &parsed, pool, cx)?;
             packet = join(&reassembled, pool, cx)?;
             // The header of the first fragment is the header of the reassembled datagram.
@@ -78,7 +79,8 @@ impl Internet {
         }
         packet.pull(parsed.header_len);
         let header = Header::from(parsed.header);
-        let datagram = Datagram { header, header_len: parsed.header_len, packet };
+        let header_len = parsed.header_len;
+        let datagram = Datagram { header, header_len, is_reassembled, packet };
         if parsed.options == Options::RouteUnfinished {
             // RFC 1122 §3.3.5: a host that does not forward SHOULD send Source Route Failed.
             cx.meter.count(Counter::IpAddressErrors);
@@ -219,7 +221,8 @@ impl Internet {
         cx: &mut Cx<'_>,
     ) -> Option<Datagram> {
         let mut position = position;
-        let mut has_fragment_header = position.at > ipv6::HEADER_LEN;
+        let is_reassembled = position.at > ipv6::HEADER_LEN;
+        let mut has_fragment_header = is_reassembled;
         loop {
             let rest = packet.data().get(position.at..).unwrap_or_default();
             let walked =
@@ -238,7 +241,7 @@ impl Internet {
                     let mut packet = packet;
                     packet.pull(at);
                     let header = Header::of_v6(fixed, protocol);
-                    let datagram = Datagram { header, header_len: at, packet };
+                    let datagram = Datagram { header, header_len: at, is_reassembled, packet };
                     return self.deliver(datagram, next_header_at, pool, cx);
                 }
                 End::Nothing => return drop(packet, Counter::IpProtocolsUnknown, pool, cx),

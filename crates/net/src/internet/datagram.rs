@@ -17,6 +17,8 @@ pub struct Datagram {
     /// Length of the headers with their options, in bytes. The headers have been removed from
     /// `packet`.
     pub header_len: usize,
+    /// Whether the datagram has arrived in fragments.
+    pub is_reassembled: bool,
     /// The data.
     pub packet: Packet,
 }

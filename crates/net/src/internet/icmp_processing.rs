@@ -36,7 +36,7 @@ impl Internet {
         cx: &mut Cx<'_>,
     ) {
         let caller = cx.meter.enter(Account::Internet);
-        let Datagram { header, header_len, mut packet } = datagram;
+        let Datagram { header, header_len, mut packet, .. } = datagram;
         match (header.source, header.destination) {
             (IpAddr::V6(source), IpAddr::V6(destination)) => {
                 packet.unpull(header_len);

@@ -293,7 +293,12 @@ fn nothing_is_reported_about_a_fragment_that_is_not_the_first() {
 fn nothing_is_reported_about_icmp() {
     let mut host = Host::default();
     let packet = host.packet(b"01234567");
-    let datagram = Datagram { header: header(Protocol::Icmp).into(), header_len: 20, packet };
+    let datagram = Datagram {
+        header: header(Protocol::Icmp).into(),
+        header_len: 20,
+        is_reassembled: false,
+        packet,
+    };
     let cx = &mut host.context.cx();
     host.internet.report(datagram, Unreachable::Port, &mut host.pool, cx);
     assert_eq!(host.transmit(), None);
@@ -306,7 +311,8 @@ fn nothing_is_reported_to_a_source_that_is_not_one_host() {
     let packet = host.packet(b"01234567");
     let header = Header { source: Ipv4Addr::BROADCAST, ..header(Protocol::Udp) };
     let cx = &mut host.context.cx();
-    let datagram = Datagram { header: header.into(), header_len: 20, packet };
+    let datagram =
+        Datagram { header: header.into(), header_len: 20, is_reassembled: false, packet };
     host.internet.report(datagram, Unreachable::Port, &mut host.pool, cx);
     assert_eq!(host.counted(Counter::IcmpErrorsSuppressed), 1);
 }

@@ -56,14 +56,22 @@ impl Layers {
         let Misdelivered { content, examined_by } = misdelivered;
         match content {
             Content::Error(error) => self.process_error(error, examined_by, cx),
-            Content::Datagram { header, header_len, bytes, segment_size, is_verified } => {
+            Content::Datagram {
+                header,
+                header_len,
+                is_reassembled,
+                bytes,
+                segment_size,
+                is_verified,
+            } => {
                 let Some(mut packet) = self.lend(cx) else { return };
                 packet.extend(&bytes);
                 packet.pull(header_len);
                 let checksum =
                     if is_verified { ChecksumState::Verified } else { ChecksumState::InPacket };
                 packet.offload = Offload { segment_size, checksum };
-                self.deliver(internet::Datagram { header, header_len, packet }, examined_by, cx);
+                let datagram = internet::Datagram { header, header_len, is_reassembled, packet };
+                self.deliver(datagram, examined_by, cx);
             }
         }
     }
@@ -83,12 +91,13 @@ impl Layers {
         {
             return Some(datagram);
         }
-        let internet::Datagram { header, header_len, mut packet } = datagram;
+        let internet::Datagram { header, header_len, is_reassembled, mut packet } = datagram;
         let Offload { segment_size, checksum } = packet.offload;
         packet.unpull(header_len);
         let content = Content::Datagram {
             header,
             header_len,
+            is_reassembled,
             bytes: packet.data().to_vec(),
             segment_size,
             is_verified: checksum != ChecksumState::InPacket,

@@ -18,6 +18,7 @@ pub(super) enum Content {
     Datagram {
         header: internet::Header,
         header_len: usize,
+        is_reassembled: bool,
         /// The datagram with its headers, copied from the packet buffer of the first station.
         bytes: Vec<u8>,
         segment_size: u16,
