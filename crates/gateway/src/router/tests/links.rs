@@ -183,10 +183,14 @@ fn the_addresses_of_a_line_that_has_failed_are_unreachable_until_it_is_added_aga
     let counters = fixture.router.counters();
     assert_eq!((counters.drops.line_down, counters.errors_sent), (3, 3));
     assert_eq!((counters.drops.source, fixture.received(0).len()), (1, 0));
-    assert!(fixture.router.add_line(first, &mut fixture.context.cx()).is_ok());
+    let added = fixture.router.add_line(first, &mut fixture.context.cx()).unwrap();
     fixture.send(0, &udp4(3, 2, 1, 30));
-    assert_eq!(fixture.router.counters().drops.line_down, 3);
     assert_eq!(fixture.router.held(), 1);
+    // A line that is removed leaves its addresses to the host.
+    fixture.router.remove_line(added);
+    fixture.send(0, &udp4(3, 2, 1, 30));
+    assert_eq!(fixture.received_by_host().len(), 1);
+    assert_eq!(fixture.router.counters().drops.line_down, 3);
 }
 
 #[test]
