@@ -82,7 +82,7 @@ pub enum Event {
 /// Limits for one guest.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Maximum number of flows.
+    /// Maximum number of flows. At most half of them lead to forwarded ports.
     pub flows: usize,
     /// Maximum number of new flows per second, averaged over a few seconds.
     pub new_per_s: u32,
@@ -168,6 +168,8 @@ struct Flow {
     has_host_finished: bool,
     /// Whether [`Event::Progress`] is queued.
     is_queued: bool,
+    /// Whether the flow leads to a forwarded port.
+    is_incoming: bool,
     /// Minimum number of bytes to read at once from the socket.
     read_min: usize,
     bytes_to_host: u64,
@@ -196,6 +198,10 @@ pub struct Status {
 #[derive(Debug)]
 pub struct Flows {
     flows: Slab<Flow>,
+    /// Number of flows to forwarded ports, and its maximum: half of the table. The clients of these
+    /// ports cannot use up the flows of the guest.
+    forwarded: usize,
+    forwarded_max: usize,
     by_connection: HashMap<ConnectionId, Key>,
     /// The flows whose SYN is not answered yet, by guest and remote end.
     opening: HashMap<(SocketAddr, SocketAddr), Key>,
@@ -212,6 +218,8 @@ impl Flows {
     pub fn new(limits: Limits) -> Self {
         Self {
             flows: Slab::new(limits.flows),
+            forwarded: 0,
+            forwarded_max: limits.flows / 2,
             by_connection: HashMap::new(),
             opening: HashMap::new(),
             events: VecDeque::new(),
@@ -347,7 +355,7 @@ impl Flows {
     ///
     /// # Errors
     ///
-    /// Returns an error if a limit is reached. If there already is a connection between these ends,
+    /// Returns an error if a limit is reached, also that of the flows to forwarded ports. If there already is a connection between these ends,
     /// the guest sees another port of `source`.
     pub fn accept(
         &mut self,
@@ -356,7 +364,7 @@ impl Flows {
         guest: SocketAddr,
         cx: &mut Cx<'_>,
     ) -> Result<Key, OpenError> {
-        if self.flows.is_full() {
+        if self.flows.is_full() || self.forwarded >= self.forwarded_max {
             self.counters.over_limit += 1;
             return Err(OpenError::TooMany);
         }
@@ -368,11 +376,13 @@ impl Flows {
         let remote = tcp.status(connection).map_or(source, |status| status.local);
         let flow = Flow {
             connection: Some(connection),
+            is_incoming: true,
             read_min: buffer_sizes::read_min(profile.send_limit),
             ..Flow::new(guest, remote, Phase::Opening, cx.now)
         };
         let key = self.flows.insert(flow).ok_or(OpenError::TooMany)?;
         self.by_connection.insert(connection, key);
+        self.forwarded += 1;
         self.counters.incoming += 1;
         Ok(key)
     }
@@ -429,6 +439,7 @@ impl Flows {
 
     fn remove(&mut self, tcp: &mut Tcp, key: Key) -> Option<Flow> {
         let flow = self.flows.remove(key)?;
+        self.forwarded -= usize::from(flow.is_incoming);
         // Another flow may have the same ends: one whose connection has ended, but not its socket.
         if flow.open.is_some() {
             self.opening.remove(&(flow.guest, flow.remote));
@@ -649,6 +660,7 @@ impl Flow {
             is_shut_down: false,
             has_host_finished: false,
             is_queued: false,
+            is_incoming: false,
             read_min: 1,
             bytes_to_host: 0,
             bytes_to_guest: 0,

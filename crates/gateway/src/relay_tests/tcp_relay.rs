@@ -402,6 +402,32 @@ fn opens_above_the_limit_of_flows_are_refused() {
 }
 
 #[test]
+fn flows_to_forwarded_ports_use_at_most_half_of_the_table() {
+    let mut world = limited(Limits { flows: 5, ..Limits::default() });
+    world.kernel.listen(8080);
+    let stay = Plan { ending: Ending::Stay, ..Plan::sends(0) };
+    let mut results = Vec::new();
+    for number in 0..4 {
+        world.kernel.servers.insert(client(number), stay);
+        let result = world.accept(client(number), (GUEST, 8080).into(), Remote::accepts(stay));
+        results.push(result.is_ok());
+    }
+    assert_eq!(results, [true, true, false, false]);
+    for number in 0..3 {
+        world.open(remote_end(number), stay, Remote::accepts(stay));
+    }
+    world.run_for(Duration::from_secs(1));
+    let counters = world.guest.tcp().counters();
+    assert_eq!((counters.incoming, counters.outgoing, counters.over_limit), (2, 3, 2));
+    // The place of a flow that has ended is free again.
+    world.restart_guest();
+    world.run_for(DAY);
+    assert!(world.guest.tcp().is_empty());
+    let more = world.accept(client(9), (GUEST, 8080).into(), Remote::accepts(stay));
+    assert!(more.is_ok());
+}
+
+#[test]
 fn opens_above_the_rate_are_delayed_by_the_retransmission_of_the_guest() {
     let mut world = limited(Limits { new_per_s: 2, ..Limits::default() });
     for number in 0..10 {
