@@ -155,6 +155,10 @@ pub struct ListedGuest {
     /// Connections and UDP flows refused because the gateway had no free descriptor.
     #[serde(default)]
     pub no_descriptor: u64,
+    /// Number of times that a buffer of a TCP connection was small at first or did not grow, because of
+    /// the limits of the guest's memory in the gateway.
+    #[serde(default)]
+    pub limited_buffers: u64,
     /// Connections and datagrams to destinations that the guest may not reach.
     pub denied: u64,
     /// ICMP errors sent to the guest.

@@ -7,16 +7,22 @@ use crate::tcp_sockets::TcpSockets;
 use gateway::Guest;
 use ipnet::{Ipv4Net, Ipv6Net};
 use net::Cx;
+use net::time::Duration;
 use os::datagram::{DatagramSocket, Inbox};
 use os::outbound::Outbound;
 use os::tcp_socket::{self, ListenOptions};
 use rustix::event::epoll::EventFlags;
+use rustix::net::sockopt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::task;
 
 /// Maximum number of connections that are accepted from a listener in a turn.
 const BATCH: usize = 64;
+/// Time after which an idle client of a forwarded port is probed, as the guest is. The kernel of a
+/// client that has closed its connection has forgotten it by then, and answers with a reset. The
+/// guest's program may never close its side, so that the flow would not end without the probe.
+const CLIENT_KEEP_ALIVE_AFTER: Duration = Duration::from_secs(600);
 
 /// The addresses of a guest and of its gateway, for both versions of IP.
 #[derive(Clone, Copy, Debug, Default)]
@@ -253,6 +259,13 @@ impl GuestAddresses {
     }
 }
 
+/// Opens a listener whose connections inherit the time of the probes.
+fn listen(local: SocketAddr, options: &ListenOptions) -> io::Result<TcpListener> {
+    let listener = tcp_socket::listen(local, options)?;
+    sockopt::set_tcp_keepidle(&listener, CLIENT_KEEP_ALIVE_AFTER)?;
+    Ok(listener)
+}
+
 /// Opens the sockets of one port of a forward: one, or one for each version of IP.
 fn host_sockets(forward: &Forward, port: u16) -> io::Result<Vec<HostSocket>> {
     let both = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
@@ -264,7 +277,7 @@ fn host_sockets(forward: &Forward, port: u16) -> io::Result<Vec<HostSocket>> {
             Transport::Tcp => {
                 let interface = forward.bind.interface.clone();
                 let options = ListenOptions { interface, ..ListenOptions::default() };
-                tcp_socket::listen(local, &options).map(HostSocket::Tcp)
+                listen(local, &options).map(HostSocket::Tcp)
             }
             Transport::Udp => {
                 let interface = forward.bind.interface.clone();
@@ -349,5 +362,16 @@ mod tests {
         for client in ["10.0.2.15", "fd00::15"] {
             assert_eq!(source(&DUAL_STACK, client), client);
         }
+    }
+
+    #[test]
+    fn a_client_of_a_forwarded_port_is_probed_after_ten_minutes() {
+        let listener = listen((Ipv4Addr::LOCALHOST, 0).into(), &ListenOptions::default()).unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let task::Poll::Ready(Ok((accepted, _))) = tcp_socket::accept(&listener) else {
+            panic!("no connection");
+        };
+        assert!(sockopt::socket_keepalive(&accepted).unwrap());
+        assert_eq!(sockopt::tcp_keepidle(&accepted).unwrap(), Duration::from_secs(600));
     }
 }

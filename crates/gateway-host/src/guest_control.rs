@@ -154,6 +154,7 @@ fn listed_guest(named: &NamedGuest, guest: &Guest) -> ListedGuest {
         received_bytes: tcp.bytes_to_guest + udp.bytes_to_guest,
         failed_connections: tcp.failed,
         no_descriptor: tcp.no_descriptor + udp.no_descriptor,
+        limited_buffers: guest.limited_buffers(),
         denied: tcp.denied + udp.denied + guest.echo().counters().denied,
         errors: guest.error_counters().sent,
         errors_over_rate: guest.error_counters().over_rate,

@@ -31,6 +31,7 @@ pub(crate) fn exposition(event_loop: &EventLoop, names: &[NamedGuest]) -> String
     write_bytes(&mut out, &guests);
     write_refusals(&mut out, &guests);
     write_drops(&mut out, &guests);
+    write_limited_buffers(&mut out, &guests);
     write_queues(&mut out, &guests);
     write_dns(&mut out, &guests);
     out.finish()
@@ -162,6 +163,16 @@ fn write_drops(out: &mut Exposition, guests: &Guests<'_>) {
             let labels = [("guest", *name), ("reason", reason)];
             out.sample("plumb_gateway_dropped_packets_total", &labels, count);
         }
+    }
+}
+
+fn write_limited_buffers(out: &mut Exposition, guests: &Guests<'_>) {
+    let metric = "plumb_gateway_limited_buffers";
+    let help = "Times that a buffer was small at first or did not grow, to save memory.";
+    out.head(metric, MetricKind::Counter, help);
+    for (name, guest) in guests {
+        let labels = [("guest", *name)];
+        out.sample("plumb_gateway_limited_buffers_total", &labels, guest.limited_buffers());
     }
 }
 

@@ -413,7 +413,7 @@ impl Socket {
         let mut moved = 0;
         while self.may_read {
             let space = guest.space(self.flow);
-            if space < guest.read_min().max(1) {
+            if space < guest.read_min(self.flow) {
                 break;
             }
             if moved >= share {

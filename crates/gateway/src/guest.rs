@@ -148,6 +148,7 @@ impl Guest {
         station.internet_mut().set_transparent_for(Some(settings.leases));
         station.layers.tcp.defer_opens(DEFERRED_OPENS_MAX);
         station.layers.tcp.set_connections_max(settings.tcp.flows.saturating_mul(2));
+        station.layers.tcp.set_growth_max(settings.tcp.growth_bytes);
         let mut tcp = tcp_flows::Flows::new(settings.tcp);
         let output = settings.output_rate.map(|rate| {
             tcp.set_send_buffer(rate.buffer_bytes());
@@ -358,11 +359,18 @@ impl Guest {
         self.relay.tcp.socket_buffer()
     }
 
-    /// Returns the number of bytes that are worth a read from a socket: less than the send buffer of
-    /// a connection.
+    /// Returns the number of bytes that are worth a read from the socket of a TCP flow: at least 1,
+    /// and less than the send buffer of its connection.
     #[must_use]
-    pub fn read_min(&self) -> usize {
-        self.relay.tcp.read_min()
+    pub fn read_min(&self, flow: Key) -> usize {
+        self.relay.tcp.read_min(flow)
+    }
+
+    /// Returns how often a buffer of a TCP flow was small at first or did not grow, because of the
+    /// limits of the buffers of all flows.
+    #[must_use]
+    pub fn limited_buffers(&self) -> u64 {
+        self.relay.tcp.counters().small_buffers + self.station.layers.tcp.growth_refusals()
     }
 
     /// Returns the link of the guest.
@@ -642,10 +650,10 @@ impl Guest {
         self.station.packets_in_use()
     }
 
-    /// Returns the number of TCP connections in any state.
+    /// Returns the states of all TCP connections.
     #[cfg(test)]
-    pub(crate) fn connections(&self) -> usize {
-        self.station.layers.tcp.statuses().count()
+    pub(crate) fn connections(&self) -> impl Iterator<Item = net::transport::tcp::Status> {
+        self.station.layers.tcp.statuses()
     }
 }
 

@@ -3,6 +3,7 @@
 //! [`tcp_flows`] relays byte streams, [`udp_flows`] datagrams, and [`echo_flows`] echo requests.
 //! [`host_errors`] passes ICMP errors of the host's network on to the guest.
 
+mod buffer_sizes;
 pub mod echo_flows;
 mod flow_limit;
 pub mod host_errors;

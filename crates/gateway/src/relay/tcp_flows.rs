@@ -25,6 +25,7 @@
 //! guest's connection is therefore the only queue, and its window stops the guest.
 
 use super::Key;
+use super::buffer_sizes;
 use super::flow_limit::{LimitHistory, Observation, Waiting};
 use crate::rate::Rate;
 use crate::slab::Slab;
@@ -40,13 +41,6 @@ use std::sync::Arc;
 
 pub use super::flow_limit::Limit;
 
-/// Initial size of the buffer of a flow in each direction, in bytes. Memory is used only for data
-/// that waits.
-const BUFFER_START: usize = 1 << 18;
-/// Maximum size of the buffer of a flow in each direction, in bytes.
-const BUFFER_LIMIT: usize = 4 << 20;
-/// Minimum number of bytes to read at once. Smaller reads cost more than they gain.
-const READ_MIN: usize = 1 << 14;
 /// Minimum size of the receive buffer of a socket in bytes, several segments of Ethernet, and size of a
 /// send buffer from which on the socket keeps the default of the kernel.
 const SOCKET_BUFFER_MIN: usize = 1 << 14;
@@ -88,16 +82,18 @@ pub enum Event {
 /// Limits for one guest.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Maximum number of flows.
+    /// Maximum number of flows. At most half of them lead to forwarded ports.
     pub flows: usize,
     /// Maximum number of new flows per second, averaged over a few seconds.
     pub new_per_s: u32,
+    /// Maximum number of bytes by which the buffers of all flows may grow beyond their initial sizes.
+    pub growth_bytes: usize,
 }
 
 impl Default for Limits {
     /// Returns limits for a container or a virtual machine.
     fn default() -> Self {
-        Self { flows: 16_384, new_per_s: 10_000 }
+        Self { flows: 16_384, new_per_s: 10_000, growth_bytes: buffer_sizes::GROWTH_BYTES }
     }
 }
 
@@ -118,6 +114,8 @@ pub struct Counters {
     pub over_limit: u64,
     /// Opens refused because the limit of new flows per second was reached.
     pub over_rate: u64,
+    /// Flows with smaller buffers at first, because the guest has many flows.
+    pub small_buffers: u64,
     /// Bytes from the guest.
     pub bytes_to_host: u64,
     /// Bytes to the guest.
@@ -170,6 +168,10 @@ struct Flow {
     has_host_finished: bool,
     /// Whether [`Event::Progress`] is queued.
     is_queued: bool,
+    /// Whether the flow leads to a forwarded port.
+    is_incoming: bool,
+    /// Minimum number of bytes to read at once from the socket.
+    read_min: usize,
     bytes_to_host: u64,
     bytes_to_guest: u64,
     limits: LimitHistory,
@@ -196,13 +198,18 @@ pub struct Status {
 #[derive(Debug)]
 pub struct Flows {
     flows: Slab<Flow>,
+    /// Number of flows to forwarded ports, and its maximum: half of the table. The clients of these
+    /// ports cannot use up the flows of the guest.
+    forwarded: usize,
+    forwarded_max: usize,
     by_connection: HashMap<ConnectionId, Key>,
     /// The flows whose SYN is not answered yet, by guest and remote end.
     opening: HashMap<(SocketAddr, SocketAddr), Key>,
     events: VecDeque<Event>,
     new_flows: Rate,
     counters: Counters,
-    profile: Profile,
+    /// The limit of the send buffers if the output is slow.
+    send_buffer: Option<usize>,
 }
 
 impl Flows {
@@ -211,37 +218,40 @@ impl Flows {
     pub fn new(limits: Limits) -> Self {
         Self {
             flows: Slab::new(limits.flows),
+            forwarded: 0,
+            forwarded_max: limits.flows / 2,
             by_connection: HashMap::new(),
             opening: HashMap::new(),
             events: VecDeque::new(),
             new_flows: Rate::new(limits.new_per_s),
             counters: Counters::default(),
-            profile: profile(),
+            send_buffer: None,
         }
     }
 
     /// Limits the unacknowledged and unsent data of connections opened from now on, because the
     /// output is slow.
     pub(crate) fn set_send_buffer(&mut self, bytes: usize) {
-        self.profile.send_limit = SendLimit::Bytes(bytes);
+        self.send_buffer = Some(bytes);
     }
 
     /// Returns the size of the receive buffer of the sockets in bytes, if the output is slow.
     pub(crate) fn socket_buffer(&self) -> Option<usize> {
-        match self.profile.send_limit {
-            SendLimit::Bytes(bytes) if bytes < SOCKET_BUFFER_MAX => {
-                Some(bytes.max(SOCKET_BUFFER_MIN))
-            }
-            SendLimit::Bytes(_) | SendLimit::OneSegment | SendLimit::Tuned { .. } => None,
-        }
+        let slow = self.send_buffer.filter(|bytes| *bytes < SOCKET_BUFFER_MAX);
+        slow.map(|bytes| bytes.max(SOCKET_BUFFER_MIN))
     }
 
-    /// Returns the number of bytes that are worth a read from a socket.
-    pub(crate) fn read_min(&self) -> usize {
-        match self.profile.send_limit {
-            SendLimit::Bytes(bytes) => READ_MIN.min(bytes / 2),
-            SendLimit::OneSegment | SendLimit::Tuned { .. } => READ_MIN,
-        }
+    /// Returns the number of bytes that are worth a read from the socket of a flow; at least 1.
+    pub(crate) fn read_min(&self, key: Key) -> usize {
+        self.flows.get(key).map_or(1, |flow| flow.read_min)
+    }
+
+    /// Returns the policies of the next connection.
+    fn next_profile(&mut self, tcp: &Tcp) -> Profile {
+        // A flow may be without a connection, and a connection that closes without a flow.
+        let (start, is_small) = buffer_sizes::start(self.flows.len().max(tcp.connections()));
+        self.counters.small_buffers += u64::from(is_small);
+        profile(start, self.send_buffer)
     }
 
     /// Returns the counters.
@@ -345,7 +355,7 @@ impl Flows {
     ///
     /// # Errors
     ///
-    /// Returns an error if a limit is reached. If there already is a connection between these ends,
+    /// Returns an error if a limit is reached, also that of the flows to forwarded ports. If there already is a connection between these ends,
     /// the guest sees another port of `source`.
     pub fn accept(
         &mut self,
@@ -354,21 +364,25 @@ impl Flows {
         guest: SocketAddr,
         cx: &mut Cx<'_>,
     ) -> Result<Key, OpenError> {
-        if self.flows.is_full() {
+        if self.flows.is_full() || self.forwarded >= self.forwarded_max {
             self.counters.over_limit += 1;
             return Err(OpenError::TooMany);
         }
-        let connection = match tcp.open_at(source, guest, self.profile, cx) {
-            Err(OpenError::NoPort) => tcp.open(source.ip(), guest, self.profile, cx)?,
+        let profile = self.next_profile(tcp);
+        let connection = match tcp.open_at(source, guest, profile, cx) {
+            Err(OpenError::NoPort) => tcp.open(source.ip(), guest, profile, cx)?,
             opened => opened?,
         };
         let remote = tcp.status(connection).map_or(source, |status| status.local);
         let flow = Flow {
             connection: Some(connection),
+            is_incoming: true,
+            read_min: buffer_sizes::read_min(profile.send_limit),
             ..Flow::new(guest, remote, Phase::Opening, cx.now)
         };
         let key = self.flows.insert(flow).ok_or(OpenError::TooMany)?;
         self.by_connection.insert(connection, key);
+        self.forwarded += 1;
         self.counters.incoming += 1;
         Ok(key)
     }
@@ -425,6 +439,7 @@ impl Flows {
 
     fn remove(&mut self, tcp: &mut Tcp, key: Key) -> Option<Flow> {
         let flow = self.flows.remove(key)?;
+        self.forwarded -= usize::from(flow.is_incoming);
         // Another flow may have the same ends: one whose connection has ended, but not its socket.
         if flow.open.is_some() {
             self.opening.remove(&(flow.guest, flow.remote));
@@ -438,12 +453,14 @@ impl Flows {
 
     /// Reports that the socket of an outgoing flow is connected.
     pub fn connected(&mut self, tcp: &mut Tcp, key: Key, cx: &mut Cx<'_>) {
+        let Some(open) = self.flows.get_mut(key).and_then(|flow| flow.open.take()) else { return };
+        let profile = self.next_profile(tcp);
         let Some(flow) = self.flows.get_mut(key) else { return };
-        let Some(open) = flow.open.take() else { return };
         self.opening.remove(&(flow.guest, flow.remote));
-        match tcp.accept_deferred(&open, self.profile, cx) {
+        match tcp.accept_deferred(&open, profile, cx) {
             Ok(id) => {
                 flow.connection = Some(id);
+                flow.read_min = buffer_sizes::read_min(profile.send_limit);
                 flow.limits = LimitHistory::new(cx.now);
                 self.by_connection.insert(id, key);
             }
@@ -600,10 +617,9 @@ impl Flows {
         waits_for_turn: impl Fn(ConnectionId) -> bool,
         now: Instant,
     ) {
-        let read_min = self.read_min().max(1);
         let Some(flow) = self.flows.get_mut(key) else { return };
         let Some(id) = flow.connection.filter(|_| flow.phase == Phase::Open) else { return };
-        let waiting = flow.waiting(tcp, id, read_min);
+        let waiting = flow.waiting(tcp, id);
         flow.limits.record(waiting, observe(tcp, id, waits_for_turn(id), now));
     }
 
@@ -644,6 +660,8 @@ impl Flow {
             is_shut_down: false,
             has_host_finished: false,
             is_queued: false,
+            is_incoming: false,
+            read_min: 1,
             bytes_to_host: 0,
             bytes_to_guest: 0,
             limits: LimitHistory::new(now),
@@ -658,13 +676,15 @@ impl Flow {
         }
     }
 
-    /// Returns the data that waits after a copy. A driver reads at least `read_min` bytes.
-    fn waiting(&self, tcp: &Tcp, id: ConnectionId, read_min: usize) -> Waiting {
+    /// Returns the data that waits after a copy.
+    fn waiting(&self, tcp: &Tcp, id: ConnectionId) -> Waiting {
         let has_queued = || tcp.status(id).is_ok_and(|status| status.send_queue > 0);
         match () {
             () if tcp.received(id).is_ok_and(|data| !data.is_empty()) => Waiting::ForHost,
             () if self.has_host_finished && has_queued() => Waiting::ForGuest,
-            () if !self.has_host_finished && tcp.send_space(id) < read_min => Waiting::ForGuest,
+            () if !self.has_host_finished && tcp.send_space(id) < self.read_min => {
+                Waiting::ForGuest
+            }
             () => Waiting::Nothing,
         }
     }
@@ -674,10 +694,15 @@ impl Flow {
 /// applied it. Pacing is off: no queue of a router between the gateway and its guest can overflow,
 /// and each pause would cost a timer and a wakeup. Acknowledgments are delayed, so that they share a
 /// segment with an answer.
-fn profile() -> Profile {
+///
+/// `start` is the initial size of the buffers in bytes, and `send_buffer` the fixed limit of the
+/// send buffer if the output is slow.
+fn profile(start: usize, send_buffer: Option<usize>) -> Profile {
+    let limit = buffer_sizes::SIZE_MAX;
+    let tuned = SendLimit::Tuned { start, limit };
     Profile {
-        receive_window: ReceiveWindow::Tuned { start: BUFFER_START, limit: BUFFER_LIMIT },
-        send_limit: SendLimit::Tuned { start: BUFFER_START, limit: BUFFER_LIMIT },
+        receive_window: ReceiveWindow::Tuned { start, limit },
+        send_limit: send_buffer.map_or(tuned, |bytes| SendLimit::Bytes(bytes.min(start))),
         acknowledgment: Acknowledgment::Delayed(Duration::from_millis(40)),
         nagle: false,
         pacing: false,

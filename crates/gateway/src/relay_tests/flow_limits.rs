@@ -84,7 +84,7 @@ fn a_flow_whose_remote_host_sends_less_than_the_guest_accepts_is_idle() {
 fn the_queue_of_a_slow_output_is_the_limit_of_its_flows() {
     for bits_per_s in [9600, 2_000_000] {
         let mut world = slow_output(bits_per_s);
-        let remote = Remote { read_min: world.guest.read_min(), ..Remote::accepts(BULK) };
+        let remote = Remote { read_min: usize::MAX, ..Remote::accepts(BULK) };
         world.open(remote_end(1), READER, remote);
         assert_eq!(limits_of(&mut world), [Limit::Queue; 20], "{bits_per_s} bit/s");
     }
@@ -94,7 +94,8 @@ fn the_queue_of_a_slow_output_is_the_limit_of_its_flows() {
 #[test]
 fn the_queue_is_the_limit_if_the_remote_host_pauses_for_a_shorter_time() {
     let mut world = slow_output(2_000_000);
-    let read_min = world.guest.read_min();
+    // Half of the send buffer, as the driver.
+    let read_min = OutputRate { bits_per_s: 2_000_000, mtu_bytes: MTU }.buffer_bytes() / 2;
     let bursts = Plan { share: 3 * read_min, period: Duration::from_millis(170), ..BULK };
     world.open(remote_end(1), READER, Remote { read_min, ..Remote::accepts(bursts) });
     assert_eq!(limits_of(&mut world), [Limit::Queue; 20]);

@@ -2,7 +2,7 @@
 //! guests that are gone.
 
 use super::host_sockets::Remote;
-use super::kernel::stream_of;
+use super::kernel::{GUEST, stream_of};
 use super::program::{Ending, Plan};
 use super::world::{World, remote_end};
 use crate::relay::tcp_flows::Phase;
@@ -83,6 +83,28 @@ fn a_half_closed_flow_of_a_guest_that_does_not_answer_ends_after_four_minutes() 
     assert!(world.host.results[&stream_of(remote_end(1))].is_reset);
     world.restart_guest();
     world.assert_nothing_is_left();
+}
+
+/// A client that has closed its connection, and a guest that answers neither the SYN nor, later, the
+/// FIN. The figures are those of the documentation.
+#[test]
+fn a_flow_of_a_closed_client_to_a_guest_that_does_not_answer_ends() {
+    for (answers_syn, seconds) in [(false, 170..190), (true, 500..560)] {
+        let mut world = World::new(1);
+        world.kernel.listen(8080);
+        world.has_vanished = !answers_syn;
+        let period = 5 * SECOND;
+        let closes = Plan { share: 1, period, ..Plan::sends(1) };
+        world.kernel.servers.insert(remote_end(1), SILENT);
+        world.accept(remote_end(1), (GUEST, 8080).into(), Remote::accepts(closes)).unwrap();
+        world.run_for(4 * SECOND);
+        world.has_vanished = true;
+        world.run_for(seconds.start * SECOND);
+        assert_eq!(phases(&world).len(), 1, "{answers_syn}");
+        world.run_for((seconds.end - seconds.start) * SECOND);
+        assert_eq!(phases(&world), [], "{answers_syn}");
+        assert!(world.host.results[&stream_of(remote_end(1))].is_reset);
+    }
 }
 
 #[test]

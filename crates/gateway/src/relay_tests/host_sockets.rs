@@ -33,7 +33,7 @@ pub(super) struct Remote {
     pub(super) plan: Plan,
     /// Capacity of the socket in each direction, in bytes.
     pub(super) capacity: usize,
-    /// Minimum space for a read from the socket, in bytes.
+    /// Minimum space for a read from the socket, in bytes, if the gateway requires no less.
     pub(super) read_min: usize,
 }
 
@@ -283,7 +283,7 @@ impl Socket {
         loop {
             let space = guest.space(flow);
             let count = space.min(self.from_remote.len());
-            if count == 0 || space < self.read_min {
+            if count == 0 || space < self.read_min.min(guest.read_min(flow)) {
                 break;
             }
             assert_eq!(guest.to_guest(flow, &self.from_remote[..count]), count);

@@ -1,6 +1,7 @@
 //! Tests of the relay in virtual time: between the station of a guest's kernel and a model of the
 //! host's sockets.
 
+mod buffer_limits;
 mod cost;
 mod echo_relay;
 mod fair_outputs;

@@ -143,12 +143,12 @@ fn a_port_that_is_used_again_during_time_wait_gets_a_new_flow_and_the_old_data_i
 
 #[test]
 fn data_that_waits_for_the_socket_is_delivered_if_the_connection_in_time_wait_is_evicted() {
-    let mut world = limited(Limits { flows: 2, new_per_s: 1000 });
+    let mut world = limited(Limits { flows: 2, ..Limits::default() });
     let plan = Plan { share: 1000, period: Duration::from_secs(1), ..Plan::sends(0) };
     let upload = Plan { ending: Ending::FinishAfterPeer, ..Plan::sends(20_000) };
     world.open(remote_end(1), upload, Remote { capacity: 1000, ..Remote::accepts(plan) });
     world.run_for(Duration::from_secs(1));
-    assert_eq!(world.guest.connections(), 1);
+    assert_eq!(world.guest.connections().count(), 1);
     // The limit of connections is twice that of flows.
     for number in 2..8 {
         let last = Plan { ending: Ending::FinishAfterPeer, ..Plan::sends(1) };
@@ -156,7 +156,7 @@ fn data_that_waits_for_the_socket_is_delivered_if_the_connection_in_time_wait_is
         world.run_for(Duration::from_millis(100));
     }
     // Four connections, and the evicted one, which exists until its flow ends.
-    assert_eq!(world.guest.connections(), 5);
+    assert_eq!(world.guest.connections().count(), 5);
     assert_eq!(world.kernel.results.len(), 7);
     assert_complete_after(world, remote_end(1));
 }
@@ -386,7 +386,7 @@ fn limited(limits: Limits) -> World {
 
 #[test]
 fn opens_above_the_limit_of_flows_are_refused() {
-    let mut world = limited(Limits { flows: 3, new_per_s: 1000 });
+    let mut world = limited(Limits { flows: 3, ..Limits::default() });
     let stay = Plan { ending: Ending::Stay, ..Plan::sends(0) };
     for number in 0..5 {
         world.open(remote_end(number), stay, Remote::accepts(stay));
@@ -402,8 +402,34 @@ fn opens_above_the_limit_of_flows_are_refused() {
 }
 
 #[test]
+fn flows_to_forwarded_ports_use_at_most_half_of_the_table() {
+    let mut world = limited(Limits { flows: 5, ..Limits::default() });
+    world.kernel.listen(8080);
+    let stay = Plan { ending: Ending::Stay, ..Plan::sends(0) };
+    let mut results = Vec::new();
+    for number in 0..4 {
+        world.kernel.servers.insert(client(number), stay);
+        let result = world.accept(client(number), (GUEST, 8080).into(), Remote::accepts(stay));
+        results.push(result.is_ok());
+    }
+    assert_eq!(results, [true, true, false, false]);
+    for number in 0..3 {
+        world.open(remote_end(number), stay, Remote::accepts(stay));
+    }
+    world.run_for(Duration::from_secs(1));
+    let counters = world.guest.tcp().counters();
+    assert_eq!((counters.incoming, counters.outgoing, counters.over_limit), (2, 3, 2));
+    // The place of a flow that has ended is free again.
+    world.restart_guest();
+    world.run_for(DAY);
+    assert!(world.guest.tcp().is_empty());
+    let more = world.accept(client(9), (GUEST, 8080).into(), Remote::accepts(stay));
+    assert!(more.is_ok());
+}
+
+#[test]
 fn opens_above_the_rate_are_delayed_by_the_retransmission_of_the_guest() {
-    let mut world = limited(Limits { flows: 100, new_per_s: 2 });
+    let mut world = limited(Limits { new_per_s: 2, ..Limits::default() });
     for number in 0..10 {
         world.open(remote_end(number), Plan::sends(1), Remote::accepts(Plan::sends(1)));
     }

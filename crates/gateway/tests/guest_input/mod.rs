@@ -114,7 +114,11 @@ impl Driver {
                 ..station::Settings::default()
             },
             policy: permissive_policy(),
-            tcp: tcp_flows::Limits { flows: FLOWS, new_per_s: 1000 },
+            tcp: tcp_flows::Limits {
+                flows: FLOWS,
+                new_per_s: 1000,
+                ..tcp_flows::Limits::default()
+            },
             udp: udp_flows::Limits { flows: FLOWS, new_per_s: 1000 },
             output_rate: None,
         };

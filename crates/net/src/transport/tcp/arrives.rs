@@ -32,6 +32,8 @@ pub(super) struct Arrival<'a> {
     pub(super) may_keep: bool,
     /// Number of bytes by which the connection's buffers may grow.
     pub(super) growth_max: usize,
+    /// Whether a buffer would have grown by more than this number.
+    pub(super) is_growth_refused: bool,
     /// Data to keep in the packet: its offset, and its length in bytes.
     pub(super) kept: Option<(usize, usize)>,
 }
@@ -49,8 +51,15 @@ pub(super) type Check = ControlFlow<Answer>;
 impl Arrival<'_> {
     /// Returns a segment without data.
     pub(super) fn of_header(header: Header) -> Self {
-        let data = &[];
-        Self { header, data, is_marked: false, may_keep: false, growth_max: 0, kept: None }
+        Self {
+            header,
+            data: &[],
+            is_marked: false,
+            may_keep: false,
+            growth_max: 0,
+            is_growth_refused: false,
+            kept: None,
+        }
     }
 
     pub(super) fn has(&self, flags: Flags) -> bool {
@@ -275,7 +284,7 @@ impl Connection {
     }
 
     /// Fifth: check the ACK field.
-    fn check_ack(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) -> Check {
+    fn check_ack(&mut self, arrival: &mut Arrival<'_>, cx: &mut Cx<'_>) -> Check {
         if !arrival.has(Flags::ACK) {
             return Break(Answer::Nothing);
         }
@@ -321,7 +330,7 @@ impl Connection {
         }
         self.recover(arrival, is_duplicate, has_advanced, cx);
         if has_advanced {
-            self.tune_send_limit(buffered_len, arrival.growth_max, cx);
+            self.tune_send_limit(buffered_len, arrival, cx);
         }
         self.update_window_if_newer(arrival);
         self.closing_acknowledged(cx)

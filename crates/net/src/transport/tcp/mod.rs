@@ -164,6 +164,8 @@ pub struct Tcp {
     without_path_mtu: VecDeque<ConnectionId>,
     /// Maximum number of bytes by which all buffers together may grow beyond their initial sizes.
     growth_max: usize,
+    /// Number of segments after which a buffer did not grow because of that limit.
+    growth_refusals: u64,
 }
 
 impl Tcp {
@@ -189,6 +191,7 @@ impl Tcp {
             progress: None,
             without_path_mtu: VecDeque::new(),
             growth_max: GROWTH_MAX,
+            growth_refusals: 0,
         }
     }
 
@@ -206,6 +209,13 @@ impl Tcp {
     /// beyond their initial sizes. Buffers that have already grown keep their size.
     pub fn set_growth_max(&mut self, growth_max: usize) {
         self.growth_max = growth_max;
+    }
+
+    /// Returns the number of received segments after which a buffer did not grow, because the limit
+    /// of [`Self::set_growth_max`] was reached.
+    #[must_use]
+    pub fn growth_refusals(&self) -> u64 {
+        self.growth_refusals
     }
 
     /// Ends a connection without a segment to the peer. The answer to the peer's next segment
@@ -310,8 +320,9 @@ impl Tcp {
                 let is_marked = lower.dscp_ecn & ECN == CONGESTION_EXPERIENCED;
                 let growth_max = self.growth_max.saturating_sub(self.table.growth());
                 let mut arrival =
-                    Arrival { header, data, is_marked, may_keep, growth_max, kept: None };
+                    Arrival { data, is_marked, may_keep, growth_max, ..Arrival::of_header(header) };
                 let id = self.segment_arrives(lower, &mut arrival, cx);
+                self.growth_refusals += u64::from(arrival.is_growth_refused);
                 id.zip(arrival.kept)
             }
             Err(error) => {

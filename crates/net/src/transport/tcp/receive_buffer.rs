@@ -25,8 +25,11 @@ const BYTES_PER_RANGE: usize = 8192;
 /// Minimum length of data that is kept in its packet. Shorter data is copied, so that a packet is
 /// never more than four times as long as its data.
 const KEPT_LEN_MIN: usize = 16_384;
-/// Size of a piece that gathers short segments, in bytes.
+/// Maximum size of a piece that gathers short segments, in bytes.
 const GATHERED_LEN: usize = 65_536;
+/// Maximum size of such a piece in windows, so that it is never more than four times as long as the
+/// data that the window permits.
+const PIECE_WINDOWS: usize = 4;
 /// Minimum length of a segment that belongs to bulk data. Shorter segments are typed input.
 const BULK_LEN: usize = 512;
 /// Capacity that an empty buffer keeps, in bytes, so that typed input causes no allocation.
@@ -275,13 +278,20 @@ impl ReceiveBuffer {
         if !has_pieces && self.typed.len() + data.len() < BULK_LEN {
             return self.typed.extend_from_slice(data);
         }
-        gather(&mut self.rest.get_or_insert_default().pieces, data);
+        let piece_len = self.piece_len();
+        gather(&mut self.rest.get_or_insert_default().pieces, data, piece_len);
+    }
+
+    /// Returns the size of a piece that gathers short segments, in bytes.
+    fn piece_len(&self) -> usize {
+        GATHERED_LEN.min(self.capacity().saturating_mul(PIECE_WINDOWS))
     }
 
     /// Makes the first `end` bytes readable, and also the early ranges that directly follow them.
     /// Returns the number of bytes made readable.
     fn advance(&mut self, end: usize) -> usize {
-        let readable_len = self.rest.as_mut().map_or(end, |rest| rest.advance(end));
+        let piece_len = self.piece_len();
+        let readable_len = self.rest.as_mut().map_or(end, |rest| rest.advance(end, piece_len));
         self.readable += u32::try_from(readable_len).unwrap_or(0);
         readable_len
     }
@@ -307,8 +317,8 @@ impl Rest {
     }
 
     /// Advances past the first `end` bytes, and past the early ranges that directly follow them.
-    /// Returns the number of bytes.
-    fn advance(&mut self, end: usize) -> usize {
+    /// Returns the number of bytes. `piece_len` is the size of a new piece.
+    fn advance(&mut self, end: usize, piece_len: usize) -> usize {
         let joined = self.early.iter().take_while(|range| range.start() <= end).count();
         let joined_end =
             self.early.drain(..joined).fold(end, |joined_end, range| joined_end.max(range.end()));
@@ -321,7 +331,7 @@ impl Rest {
             let first = (joined_end - end).min(ring_len - start);
             let [front, back] = [start..start + first, 0..joined_end - end - first];
             for part in [front, back] {
-                gather(&mut self.pieces, self.ring.get(part).unwrap_or_default());
+                gather(&mut self.pieces, self.ring.get(part).unwrap_or_default(), piece_len);
             }
         }
         if self.early.is_empty() {
@@ -376,8 +386,8 @@ impl Rest {
     }
 }
 
-/// Appends a copy of `data` to the pieces.
-fn gather(pieces: &mut VecDeque<Piece>, data: &[u8]) {
+/// Appends a copy of `data` to the pieces. A new piece of bulk data has space for `piece_len` bytes.
+fn gather(pieces: &mut VecDeque<Piece>, data: &[u8], piece_len: usize) {
     if data.is_empty() {
         return;
     }
@@ -386,7 +396,7 @@ fn gather(pieces: &mut VecDeque<Piece>, data: &[u8]) {
     {
         return bytes.extend_from_slice(data);
     }
-    let capacity = if data.len() < BULK_LEN { data.len() } else { GATHERED_LEN.max(data.len()) };
+    let capacity = if data.len() < BULK_LEN { data.len() } else { piece_len.max(data.len()) };
     let mut bytes = Vec::with_capacity(capacity);
     bytes.extend_from_slice(data);
     pieces.push_back(Piece::Gathered(bytes, 0));
@@ -463,6 +473,24 @@ mod tests {
             buffer.put(i * 2, b"x", &mut context.meter);
         }
         assert_eq!(context.counted(Counter::TcpOutOfOrderDropped), 5);
+    }
+
+    #[test]
+    fn a_piece_that_gathers_segments_is_not_longer_than_four_small_windows() {
+        let mut context = OwnedCx::default();
+        let capacities = [8192, 1 << 18].map(|window| {
+            let mut buffer = ReceiveBuffer::new(window, 0);
+            buffer.put(0, &[b'x'; BULK_LEN], &mut context.meter);
+            buffer.put(2 * BULK_LEN, &[b'x'; BULK_LEN], &mut context.meter);
+            buffer.put(BULK_LEN, &[b'x'; BULK_LEN], &mut context.meter);
+            let pieces = &buffer.rest.as_ref().unwrap().pieces;
+            let capacities = pieces.iter().map(|piece| match piece {
+                Piece::Kept(_) => 0,
+                Piece::Gathered(bytes, _) => bytes.capacity(),
+            });
+            capacities.sum::<usize>()
+        });
+        assert_eq!(capacities, [4 * 8193, GATHERED_LEN]);
     }
 
     #[test]

@@ -130,7 +130,7 @@ impl Connection {
 
     /// Increases the window when data is received, according to the amount that the application
     /// reads per round trip.
-    pub(super) fn tune_receive_window(&mut self, arrival: &Arrival<'_>, cx: &mut Cx<'_>) {
+    pub(super) fn tune_receive_window(&mut self, arrival: &mut Arrival<'_>, cx: &mut Cx<'_>) {
         let ReceiveWindow::Tuned { start, limit } = self.profile.receive_window else { return };
         let limit = limit.min(self.rcv.wnd_limit() as usize);
         let window = self.rcv.buffer().window();
@@ -153,12 +153,18 @@ impl Connection {
         };
         if desired_window > window {
             let desired_window = desired_window.min(window.saturating_add(arrival.growth_max));
-            self.grow_receive_window(desired_window, cx);
+            self.grow_receive_window(desired_window, arrival, cx);
         }
     }
 
-    fn grow_receive_window(&mut self, desired_window: usize, cx: &mut Cx<'_>) {
+    fn grow_receive_window(
+        &mut self,
+        desired_window: usize,
+        arrival: &mut Arrival<'_>,
+        cx: &mut Cx<'_>,
+    ) {
         if desired_window <= self.rcv.buffer().window() {
+            arrival.is_growth_refused = true;
             return cx.meter.count(Counter::TcpGrowthRefused);
         }
         cx.meter.count(Counter::TcpReceiveWindowsGrown);
@@ -189,7 +195,7 @@ impl Connection {
     pub(super) fn tune_send_limit(
         &mut self,
         buffered_len: u32,
-        growth_max: usize,
+        arrival: &mut Arrival<'_>,
         cx: &mut Cx<'_>,
     ) {
         let SendLimit::Tuned { limit, .. } = self.profile.send_limit else { return };
@@ -199,8 +205,9 @@ impl Connection {
         if desired_window <= now || (buffered_len as usize) < now / 2 {
             return;
         }
-        let desired_window = desired_window.min(now.saturating_add(growth_max));
+        let desired_window = desired_window.min(now.saturating_add(arrival.growth_max));
         if desired_window <= now {
+            arrival.is_growth_refused = true;
             return cx.meter.count(Counter::TcpGrowthRefused);
         }
         cx.meter.count(Counter::TcpSendBuffersGrown);

@@ -118,7 +118,9 @@ fn at_the_growth_limit_of_the_host_no_buffer_grows() {
     let data = pattern(4_000_000);
     assert!(pair.transfer(Side::Client, ids, &data) == data);
     assert_eq!(buffers(&pair, ids), (START + 10_000, START + 10_000));
-    assert!(pair.context.counted(Counter::TcpGrowthRefused) > 0);
+    let refusals = [&pair.client, &pair.server].map(Tcp::growth_refusals);
+    assert!(refusals.iter().all(|count| *count > 0), "{refusals:?}");
+    assert_eq!(refusals.iter().sum::<u64>(), pair.context.counted(Counter::TcpGrowthRefused));
 }
 
 #[test]
