@@ -6,7 +6,7 @@ use crate::socket_errors::take_reports;
 use crate::tcp_sockets::TcpSockets;
 use gateway::Guest;
 use net::Cx;
-use os::datagram::{DatagramSocket, Inbox};
+use os::datagram::{DatagramSocket, Group, Inbox};
 use os::tcp_socket::{self, ListenOptions};
 use rustix::event::epoll::EventFlags;
 use std::io;
@@ -156,11 +156,11 @@ impl ForwardSockets {
                 let next = |quoted: &mut [u8]| socket.error_report(quoted);
                 take_reports(next, |error| guest.forwarded_datagram_failed(key, error, cx));
                 let task::Poll::Ready(Ok(_)) = socket.receive(inbox) else { return Ok(()) };
-                for (from, data, size) in inbox.groups() {
+                for Group { from, local, data, segment } in inbox.groups() {
                     let Some((source, to)) = addresses.ends(from, forward) else { continue };
                     let ends = (from, source);
-                    let flow = guest.udp_mut().forwarded(key, ends, to, cx);
-                    let size = u16::try_from(size).unwrap_or(u16::MAX);
+                    let flow = guest.udp_mut().forwarded((key, local), ends, to, cx);
+                    let size = u16::try_from(segment).unwrap_or(u16::MAX);
                     if let Some(flow) = flow {
                         guest.datagrams_to_guest(flow, from, (data, size), cx);
                     }
@@ -241,7 +241,9 @@ fn host_sockets(forward: &Forward, port: u16) -> io::Result<Vec<HostSocket>> {
                 let options = ListenOptions { interface, ..ListenOptions::default() };
                 tcp_socket::listen(local, &options).map(HostSocket::Tcp)
             }
-            Transport::Udp => DatagramSocket::bind(local).map(HostSocket::Udp),
+            Transport::Udp => {
+                DatagramSocket::bind(local).and_then(reporting_destinations).map(HostSocket::Udp)
+            }
         };
         match opened {
             Ok(socket) => sockets.push(socket),
@@ -256,4 +258,13 @@ fn host_sockets(forward: &Forward, port: u16) -> io::Result<Vec<HostSocket>> {
         }
     }
     if sockets.is_empty() { Err(io::ErrorKind::AddrNotAvailable.into()) } else { Ok(sockets) }
+}
+
+/// Enables answers from the address of the host to which a client has sent, if the socket is bound to
+/// all addresses.
+fn reporting_destinations(socket: DatagramSocket) -> io::Result<DatagramSocket> {
+    if socket.local_addr()?.ip().is_unspecified() {
+        socket.report_destinations()?;
+    }
+    Ok(socket)
 }

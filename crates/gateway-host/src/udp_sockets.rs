@@ -9,7 +9,7 @@ use gateway::relay::host_errors::FlowError;
 use gateway::relay::udp_flows::Marks;
 use net::Cx;
 use net::internet::icmp::ErrorKind;
-use os::datagram::{DatagramSocket, Inbox};
+use os::datagram::{DatagramSocket, Group, Inbox};
 use os::outbound::Outbound;
 use rustix::event::epoll::EventFlags;
 use std::io;
@@ -118,16 +118,17 @@ impl UdpSockets {
                 None => own.as_ref().map(|own| &own.socket),
             };
             let mut failures = Vec::new();
-            let to = outgoing.destination;
+            let destination = outgoing.destination;
+            let ends = (guest.udp().local_address(flow), destination);
             let unsent = match socket {
-                Some(socket) => send_all(socket, &outgoing.data, &lens, to, &mut failures),
+                Some(socket) => send_all(socket, &outgoing.data, &lens, ends, &mut failures),
                 None => lens.len(),
             };
             guest.udp_mut().sent(flow);
             guest.udp_mut().count_unsent(unsent as u64);
             for Failure { to, kind, reporter, payload } in &failures {
                 let error = FlowError { to: *to, kind: *kind, reporter: *reporter, payload };
-                match forward {
+                match forward.filter(|_| *to != destination) {
                     Some(forward) => guest.forwarded_datagram_failed(forward, &error, cx),
                     None => guest.datagram_failed(flow, &error, cx),
                 }
@@ -155,8 +156,8 @@ impl UdpSockets {
             take_reports(next, |error| guest.datagram_failed(*flow, error, cx));
         }
         let Progress::Ready(Ok(_)) = socket.receive(inbox) else { return };
-        for (from, data, size) in inbox.groups() {
-            let size = u16::try_from(size).unwrap_or(u16::MAX);
+        for Group { from, data, segment, .. } in inbox.groups() {
+            let size = u16::try_from(segment).unwrap_or(u16::MAX);
             guest.datagrams_to_guest(*flow, from, (data, size), cx);
         }
     }
@@ -183,14 +184,15 @@ impl UdpSocket {
     }
 }
 
-/// Sends datagrams, and returns the number of those that the socket has not accepted. They are
-/// dropped; the errors that the guest has to know are added to `failed`. An error of an earlier
-/// datagram, which the kernel reports once, costs no datagram.
+/// Sends datagrams, from the address `source` of the host if it is given, and returns the number of
+/// those that the socket has not accepted. They are dropped; the errors that the guest has to know
+/// are added to `failed`. An error of an earlier datagram, which the kernel reports once, costs no
+/// datagram.
 fn send_all(
     socket: &DatagramSocket,
     data: &[u8],
     lens: &[usize],
-    to: SocketAddr,
+    (source, to): (Option<IpAddr>, SocketAddr),
     failed: &mut Vec<Failure>,
 ) -> usize {
     let mut data = data;
@@ -198,7 +200,7 @@ fn send_all(
     let mut has_failed = false;
     let mut unsent = 0;
     while !lens.is_empty() {
-        let sent = match socket.send(data, lens, to) {
+        let sent = match socket.send_from(source, data, lens, to) {
             Progress::Ready(Ok(sent)) => sent,
             Progress::Ready(Err(error)) => {
                 let len = lens.first().copied().unwrap_or(0).min(QUOTED_MAX);
