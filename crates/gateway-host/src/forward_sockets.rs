@@ -8,7 +8,7 @@ use gateway::Guest;
 use ipnet::{Ipv4Net, Ipv6Net};
 use net::Cx;
 use net::time::Duration;
-use os::datagram::{DatagramSocket, Inbox};
+use os::datagram::{DatagramSocket, Group, Inbox};
 use os::outbound::Outbound;
 use os::tcp_socket::{self, ListenOptions};
 use rustix::event::epoll::EventFlags;
@@ -171,13 +171,13 @@ impl ForwardSockets {
                 let next = |quoted: &mut [u8]| socket.error_report(quoted);
                 take_reports(next, |error| guest.forwarded_datagram_failed(key, error, cx));
                 let task::Poll::Ready(Ok(_)) = socket.receive(inbox) else { return Ok(()) };
-                for (from, data, size) in inbox.groups() {
+                for Group { from, local, data, segment } in inbox.groups() {
                     let Some((source, to)) = addresses.ends(from, forward.guest()) else {
                         continue;
                     };
                     let ends = (from, source);
-                    let flow = guest.udp_mut().forwarded(key, ends, to, cx);
-                    let size = u16::try_from(size).unwrap_or(u16::MAX);
+                    let flow = guest.udp_mut().forwarded((key, local), ends, to, cx);
+                    let size = u16::try_from(segment).unwrap_or(u16::MAX);
                     if let Some(flow) = flow {
                         guest.datagrams_to_guest(flow, from, (data, size), cx);
                     }
@@ -282,7 +282,8 @@ fn host_sockets(forward: &Forward, port: u16) -> io::Result<Vec<HostSocket>> {
             Transport::Udp => {
                 let interface = forward.bind.interface.clone();
                 let outbound = Outbound { address: None, interface };
-                DatagramSocket::bind_to(local, &outbound).map(HostSocket::Udp)
+                let socket = DatagramSocket::bind_to(local, &outbound);
+                socket.and_then(reporting_destinations).map(HostSocket::Udp)
             }
         };
         match opened {
@@ -298,6 +299,15 @@ fn host_sockets(forward: &Forward, port: u16) -> io::Result<Vec<HostSocket>> {
         }
     }
     if sockets.is_empty() { Err(io::ErrorKind::AddrNotAvailable.into()) } else { Ok(sockets) }
+}
+
+/// Enables answers from the address of the host to which a client has sent, if the socket is bound to
+/// all addresses.
+fn reporting_destinations(socket: DatagramSocket) -> io::Result<DatagramSocket> {
+    if socket.local_addr()?.ip().is_unspecified() {
+        socket.report_destinations()?;
+    }
+    Ok(socket)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use gateway::relay::host_errors::FlowError;
 use gateway::relay::udp_flows::Marks;
 use net::Cx;
 use net::internet::icmp::ErrorKind;
-use os::datagram::{DatagramSocket, Inbox};
+use os::datagram::{DatagramSocket, Group, Inbox};
 use os::outbound::Outbound;
 use rustix::event::epoll::EventFlags;
 use std::io;
@@ -118,16 +118,17 @@ impl UdpSockets {
                 None => own.as_ref().map(|own| &own.socket),
             };
             let mut failures = Vec::new();
-            let to = outgoing.destination;
+            let destination = outgoing.destination;
+            let ends = (guest.udp().local_address(flow), destination);
             let unsent = match socket {
-                Some(socket) => send_all(socket, &outgoing.data, &lens, to, &mut failures),
+                Some(socket) => send_all(socket, &outgoing.data, &lens, ends, &mut failures),
                 None => lens.len(),
             };
             guest.udp_mut().sent(flow);
             guest.udp_mut().count_unsent(unsent as u64);
             for Failure { to, kind, reporter, payload } in &failures {
                 let error = FlowError { to: *to, kind: *kind, reporter: *reporter, payload };
-                match forward {
+                match forward.filter(|_| *to != destination) {
                     Some(forward) => guest.forwarded_datagram_failed(forward, &error, cx),
                     None => guest.datagram_failed(flow, &error, cx),
                 }
@@ -155,8 +156,8 @@ impl UdpSockets {
             take_reports(next, |error| guest.datagram_failed(*flow, error, cx));
         }
         let Progress::Ready(Ok(_)) = socket.receive(inbox) else { return };
-        for (from, data, size) in inbox.groups() {
-            let size = u16::try_from(size).unwrap_or(u16::MAX);
+        for Group { from, data, segment, .. } in inbox.groups() {
+            let size = u16::try_from(segment).unwrap_or(u16::MAX);
             guest.datagrams_to_guest(*flow, from, (data, size), cx);
         }
     }
@@ -183,14 +184,15 @@ impl UdpSocket {
     }
 }
 
-/// Sends datagrams, and returns the number of those that the socket has not accepted. They are
-/// dropped; the errors that the guest has to know are added to `failed`. An error of an earlier
-/// datagram, which the kernel reports once, costs no datagram.
+/// Sends datagrams, from the address `source` of the host if it is given, and returns the number of
+/// those that the socket has not accepted. They are dropped; the errors that the guest has to know
+/// are added to `failed`. An error of an earlier datagram, which the kernel reports once, costs no
+/// datagram.
 fn send_all(
     socket: &DatagramSocket,
     data: &[u8],
     lens: &[usize],
-    to: SocketAddr,
+    (source, to): (Option<IpAddr>, SocketAddr),
     failed: &mut Vec<Failure>,
 ) -> usize {
     let mut data = data;
@@ -198,7 +200,7 @@ fn send_all(
     let mut has_failed = false;
     let mut unsent = 0;
     while !lens.is_empty() {
-        let sent = match socket.send(data, lens, to) {
+        let sent = match socket.send_from(source, data, lens, to) {
             Progress::Ready(Ok(sent)) => sent,
             Progress::Ready(Err(error)) => {
                 let len = lens.first().copied().unwrap_or(0).min(QUOTED_MAX);
@@ -228,23 +230,25 @@ fn send_all(
 
 /// Adds the error reports of a socket to `failed`. Returns whether one of them says that the
 /// datagram to `to`, which the socket has just rejected, exceeds the path MTU. The kernel makes this
-/// report itself: without the port if the version is IPv4, and without the payload.
+/// report itself: without the port if the version is IPv4, and without the payload. It makes two if
+/// it has rejected the datagram before, after others of the same system call.
 fn take_failures(
     socket: &DatagramSocket,
     (to, payload): (SocketAddr, &[u8]),
     failed: &mut Vec<Failure>,
 ) -> bool {
-    let mut is_too_long = false;
+    let mut too_long = None;
     let next = |quoted: &mut [u8]| socket.error_report(quoted);
     take_reports(next, |error| {
         let is_path_mtu = matches!(error.kind, ErrorKind::FragmentationNeeded { .. });
         if is_path_mtu && error.reporter.is_none() && error.to.ip() == to.ip() {
-            is_too_long = true;
-            failed.push(Failure::of(&FlowError { to, payload, ..*error }));
+            too_long = Some(Failure::of(&FlowError { to, payload, ..*error }));
         } else {
             failed.push(Failure::of(error));
         }
     });
+    let is_too_long = too_long.is_some();
+    failed.extend(too_long);
     is_too_long
 }
 
@@ -252,5 +256,54 @@ impl Failure {
     fn of(error: &FlowError<'_>) -> Self {
         let FlowError { to, kind, reporter, payload } = *error;
         Self { to, kind, reporter, payload: payload.to_vec() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use net::internet::icmp::Unreachable;
+    use os::namespace::enter_new_network;
+    use test_support::{in_new_network, ip};
+
+    /// Returns the destination, the error and the length of the payload of each failure.
+    fn failures_of(failed: &[Failure]) -> Vec<(SocketAddr, ErrorKind, usize)> {
+        failed.iter().map(|failure| (failure.to, failure.kind, failure.payload.len())).collect()
+    }
+
+    #[test]
+    fn datagrams_above_the_path_mtu_are_counted_and_cost_no_other_datagram() {
+        in_new_network(enter_new_network, || {
+            ip(&["link", "set", "lo", "mtu", "1400", "up"]);
+            for any in ["127.0.0.1:0", "[::1]:0"] {
+                let receiver = DatagramSocket::bind(any.parse().unwrap()).unwrap();
+                let to = receiver.local_addr().unwrap();
+                let socket = DatagramSocket::bind(any.parse().unwrap()).unwrap();
+                socket.forbid_fragments(true).unwrap();
+                let lens = [2000, 2000, 100, 1500, 1300];
+                let mut failed = Vec::new();
+                let unsent = send_all(&socket, &[7; 6900], &lens, (None, to), &mut failed);
+                assert_eq!(unsent, 3);
+                let kind = ErrorKind::FragmentationNeeded { next_hop_mtu: Some(1400) };
+                assert_eq!(failures_of(&failed), [(to, kind, QUOTED_MAX); 3]);
+                let mut inbox = Inbox::default();
+                assert!(matches!(receiver.receive(&mut inbox), Progress::Ready(Ok(_))));
+                let received: Vec<_> = inbox.datagrams().map(|one| one.data.len()).collect();
+                assert_eq!(received, [100, 1300]);
+                assert!(socket.error_report(&mut []).is_none());
+            }
+        });
+    }
+
+    #[test]
+    fn a_datagram_without_a_route_is_counted_and_reported() {
+        in_new_network(enter_new_network, || {
+            let socket = DatagramSocket::bind("0.0.0.0:0".parse().unwrap()).unwrap();
+            let to = "192.0.2.1:9".parse().unwrap();
+            let mut failed = Vec::new();
+            assert_eq!(send_all(&socket, b"datadata", &[4, 4], (None, to), &mut failed), 2);
+            let kind = ErrorKind::Unreachable(Unreachable::Network);
+            assert_eq!(failures_of(&failed), [(to, kind, 4); 2]);
+        });
     }
 }

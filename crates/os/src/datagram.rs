@@ -205,7 +205,23 @@ impl DatagramSocket {
     ///
     /// Returns the error of sending the first datagram.
     pub fn send(&self, bytes: &[u8], lens: &[usize], to: SocketAddr) -> Poll<io::Result<usize>> {
-        if let [len] = lens {
+        self.send_from(None, bytes, lens, to)
+    }
+
+    /// Like [`Self::send`], from the local address `source`, if one is given: a socket that is bound
+    /// to all addresses answers from the address to which a request was sent.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`Self::send`]; `EINVAL` if this host does not have the address.
+    pub fn send_from(
+        &self,
+        source: Option<IpAddr>,
+        bytes: &[u8],
+        lens: &[usize],
+        to: SocketAddr,
+    ) -> Poll<io::Result<usize>> {
+        if let ([len], None) = (lens, source) {
             let datagram = bytes.get(..*len).unwrap_or(bytes);
             let sent = sendto(&self.fd, datagram, SendFlags::empty(), &to);
             return would_block_as_pending(sent).map_ok(|_| 1);
@@ -215,7 +231,7 @@ impl DatagramSocket {
         let mut bytes = bytes;
         while !rest.is_empty() {
             let buffers = self.buffers(bytes, rest);
-            match self.send_buffers(&buffers, to) {
+            match self.send_buffers(&buffers, source, to) {
                 Ok(count) => {
                     let sent_buffers = buffers.get(..count).unwrap_or(&buffers);
                     let datagrams: usize = sent_buffers.iter().map(|buffer| buffer.count).sum();
@@ -230,7 +246,7 @@ impl DatagramSocket {
                 // The device computes no checksums (EIO), the datagrams need IP fragmentation
                 // (EINVAL, EMSGSIZE), or the kernel does not support `UDP_SEGMENT`.
                 Err(Errno::IO | Errno::INVAL | Errno::MSGSIZE | Errno::OPNOTSUPP)
-                    if self.can_segment.load(Ordering::Relaxed) =>
+                    if buffers.first().is_some_and(|buffer| buffer.count > 1) =>
                 {
                     self.can_segment.store(false, Ordering::Relaxed);
                 }
@@ -269,10 +285,15 @@ impl DatagramSocket {
         buffers
     }
 
-    fn send_buffers(&self, buffers: &[Outgoing<'_>], to: SocketAddr) -> Result<usize, Errno> {
+    fn send_buffers(
+        &self,
+        buffers: &[Outgoing<'_>],
+        source: Option<IpAddr>,
+        to: SocketAddr,
+    ) -> Result<usize, Errno> {
         let (mut name, name_len) = SocketName::of(to);
         let mut parts: Vec<libc::iovec> = buffers.iter().map(Outgoing::part).collect();
-        let mut controls = [Control::<CONTROL_WORDS>::ZERO; SEND_BUFFERS_MAX];
+        let mut controls = [SentControl::EMPTY; SEND_BUFFERS_MAX];
         let mut messages = Vec::with_capacity(SEND_BUFFERS_MAX);
         for ((buffer, part), control) in buffers.iter().zip(&mut parts).zip(&mut controls) {
             // SAFETY: an all-zero message header is valid and empty.
@@ -282,8 +303,13 @@ impl DatagramSocket {
             message.msg_hdr.msg_iov = part;
             message.msg_hdr.msg_iovlen = 1;
             if buffer.count > 1 {
-                put_segment_len(&mut message.msg_hdr, control, buffer.segment);
+                control.put_segment_len(buffer.segment);
             }
+            if let Some(source) = source {
+                control.put_source(source);
+            }
+            message.msg_hdr.msg_control = control.buffer.0.as_mut_ptr().cast();
+            message.msg_hdr.msg_controllen = control.len as _;
             messages.push(message);
         }
         let count = libc::c_uint::try_from(messages.len()).unwrap_or(0);
@@ -407,6 +433,72 @@ impl Outgoing<'_> {
     }
 }
 
+/// The control messages of a message to send.
+#[derive(Clone, Copy)]
+struct SentControl {
+    buffer: Control<CONTROL_WORDS>,
+    /// Number of bytes used.
+    len: usize,
+}
+
+impl SentControl {
+    const EMPTY: Self = Self { buffer: Control::ZERO, len: 0 };
+
+    /// Requests segmentation into datagrams of `segment` bytes.
+    fn put_segment_len(&mut self, segment: usize) {
+        let segment = u16::try_from(segment).unwrap_or(u16::MAX);
+        self.put((libc::SOL_UDP, libc::UDP_SEGMENT), &segment.to_ne_bytes());
+    }
+
+    /// Requests a source address: an `in_pktinfo` with the member `ipi_spec_dst`, or an
+    /// `in6_pktinfo`. The interface 0 leaves the choice to the routing table.
+    fn put_source(&mut self, source: IpAddr) {
+        match source {
+            IpAddr::V4(v4) => {
+                let info = [[0; 4], v4.octets(), [0; 4]];
+                self.put((libc::IPPROTO_IP, libc::IP_PKTINFO), info.as_flattened());
+            }
+            IpAddr::V6(v6) => {
+                let mut info = [0; 20];
+                info.iter_mut().zip(v6.octets()).for_each(|(to, octet)| *to = octet);
+                self.put((libc::IPPROTO_IPV6, libc::IPV6_PKTINFO), &info);
+            }
+        }
+    }
+
+    fn put(&mut self, (level, kind): (libc::c_int, libc::c_int), data: &[u8]) {
+        let data_len = libc::c_uint::try_from(data.len()).unwrap_or(libc::c_uint::MAX);
+        // SAFETY: both only calculate.
+        let (space, len) = unsafe { (libc::CMSG_SPACE(data_len), libc::CMSG_LEN(data_len)) };
+        let end = self.len + space as usize;
+        assert!(end <= size_of_val(&self.buffer.0), "control messages of {end} bytes");
+        // SAFETY: the header and the data end before `end`, which lies in the buffer. The buffer is
+        // aligned for a header, and `CMSG_SPACE` returns multiples of this alignment.
+        unsafe {
+            let header = self.buffer.0.as_mut_ptr().byte_add(self.len).cast::<libc::cmsghdr>();
+            (*header).cmsg_level = level;
+            (*header).cmsg_type = kind;
+            (*header).cmsg_len = len as _;
+            libc::CMSG_DATA(header).copy_from_nonoverlapping(data.as_ptr(), data.len());
+        }
+        self.len = end;
+    }
+}
+
+/// Datagrams of one sender that arrived in one buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group<'a> {
+    /// Address of the sender.
+    pub from: SocketAddr,
+    /// Local address that is the source of an answer, if [`DatagramSocket::report_destinations`] was
+    /// called: the destination, unless it was a group.
+    pub local: Option<IpAddr>,
+    /// The datagrams, one after another.
+    pub data: &'a [u8],
+    /// Length of each datagram in bytes; the last one may be shorter.
+    pub segment: usize,
+}
+
 /// Receive buffers, shared by the sockets of a thread.
 #[derive(Debug, Default)]
 pub struct Inbox {
@@ -447,14 +539,13 @@ impl Inbox {
         self.arrivals.push(Arrival { from, to: None, is_unicast, len, segment: len });
     }
 
-    /// Returns the contents of each buffer of the last [`DatagramSocket::receive`], in order: the
-    /// sender, its datagrams one after another, and the length of each datagram in bytes. The last
-    /// datagram of a buffer may be shorter.
-    pub fn groups(&self) -> impl Iterator<Item = (SocketAddr, &[u8], usize)> {
+    /// Returns the contents of each buffer of the last [`DatagramSocket::receive`], in order.
+    pub fn groups(&self) -> impl Iterator<Item = Group<'_>> {
         let buffers = self.bytes.chunks_exact(BUFFER_LEN).zip(&self.arrivals);
         buffers.filter_map(|(buffer, arrival)| {
-            let bytes = buffer.get(..arrival.len).unwrap_or(buffer);
-            Some((arrival.from?, bytes, arrival.segment))
+            let data = buffer.get(..arrival.len).unwrap_or(buffer);
+            let local = arrival.to.filter(|local| !local.is_multicast());
+            Some(Group { from: arrival.from?, local, data, segment: arrival.segment })
         })
     }
 
@@ -502,26 +593,6 @@ impl Arrival {
         let header = octets(8);
         self.is_unicast = local_address.is_some() && local_address == header;
         self.to = local_address.map(IpAddr::from);
-    }
-}
-
-/// Requests segmentation of the buffer of `message` into datagrams of `segment` bytes.
-fn put_segment_len(
-    message: &mut libc::msghdr,
-    control: &mut Control<CONTROL_WORDS>,
-    segment: usize,
-) {
-    let segment = u16::try_from(segment).unwrap_or(u16::MAX);
-    message.msg_control = control.0.as_mut_ptr().cast();
-    // SAFETY: CMSG_SPACE only calculates. The control buffer is larger and aligned, so that the
-    // first header with its two bytes of data lies in it.
-    unsafe {
-        message.msg_controllen = libc::CMSG_SPACE(2) as _;
-        let header = libc::CMSG_FIRSTHDR(message);
-        (*header).cmsg_level = libc::SOL_UDP;
-        (*header).cmsg_type = libc::UDP_SEGMENT;
-        (*header).cmsg_len = libc::CMSG_LEN(2) as _;
-        libc::CMSG_DATA(header).cast::<u16>().write_unaligned(segment);
     }
 }
 

@@ -126,6 +126,57 @@ fn a_datagram_reports_its_destination_and_whether_it_was_unicast() {
 }
 
 #[test]
+fn an_answer_has_the_source_to_which_the_request_was_sent() {
+    in_new_network(|| {
+        test_support::ip(&["link", "set", "lo", "up"]);
+        for (any, client, addresses) in [
+            ("0.0.0.0:0", "10.0.0.9", ["10.0.0.1", "10.0.0.2"]),
+            ("[::]:0", "2001:db8::9", ["2001:db8::1", "2001:db8::2"]),
+        ] {
+            let (server, to) = socket(any);
+            server.report_destinations().unwrap();
+            [client].into_iter().chain(addresses).for_each(test_support::add_loopback_address);
+            let client = SocketAddr::new(client.parse().unwrap(), 0);
+            let client = DatagramSocket::bind(client).unwrap();
+            let mut inbox = Inbox::default();
+            for address in addresses.map(|address| address.parse::<IpAddr>().unwrap()) {
+                // One datagram, and a super-datagram.
+                for lens in [&[7][..], &[100, 100, 100, 50]] {
+                    let to = (address, to.port()).into();
+                    let bytes = pattern(lens.iter().sum());
+                    unwrap_ready(client.send(&bytes, &[bytes.len()], to)).unwrap();
+                    wait_until_readable(&server);
+                    unwrap_ready(server.receive(&mut inbox)).unwrap();
+                    let Group { from, local, data, .. } = inbox.groups().next().unwrap();
+                    assert_eq!((local, data.len()), (Some(address), bytes.len()));
+                    let sent = server.send_from(local, data, lens, from);
+                    assert_eq!(unwrap_ready(sent).unwrap(), lens.len());
+                    let answers = receive_datagrams(&client, lens.len());
+                    assert!(answers.iter().all(|(from, _)| *from == to), "{answers:?}");
+                    let answers: Vec<_> = answers.into_iter().map(|(_, data)| data).collect();
+                    assert_eq!(answers, split_datagrams(&bytes, lens));
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_group_is_not_the_source_of_an_answer() {
+    let from = "192.0.2.1:9".parse().unwrap();
+    let local_of = |to: &str| {
+        let mut inbox = Inbox::default();
+        inbox.allocate_buffers();
+        let to = Some(to.parse().unwrap());
+        let from = Some(from);
+        inbox.arrivals.push(Arrival { from, to, is_unicast: false, len: 1, segment: 1 });
+        inbox.groups().next().unwrap().local
+    };
+    assert_eq!(["ff02::1", "224.0.0.251"].map(local_of), [None; 2]);
+    assert_eq!(local_of("2001:db8::1"), Some("2001:db8::1".parse().unwrap()));
+}
+
+#[test]
 fn receiving_without_data_is_pending() {
     assert!(socket(LOOPBACK).0.receive(&mut Inbox::default()).is_pending());
 }

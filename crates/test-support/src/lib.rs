@@ -26,7 +26,7 @@ mod report;
 mod root;
 mod tls_fixture;
 
-pub use network::{in_configured_network, in_new_network, ip};
+pub use network::{add_loopback_address, in_configured_network, in_new_network, ip};
 pub use network_thread::NetworkThread;
 pub use poll::poll_until_timeout;
 pub use program_log::ProgramLog;

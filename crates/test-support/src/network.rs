@@ -5,7 +5,9 @@
 //! test program starts a new process of itself that runs only this test, as root of a new user
 //! namespace.
 
+use crate::poll::poll_until_timeout;
 use std::fmt::Display;
+use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 use std::{env, panic, thread};
 
@@ -65,6 +67,22 @@ pub fn ip(arguments: &[&str]) {
     let status = Command::new("ip").args(arguments).status();
     let status = status.unwrap_or_else(|error| panic!("cannot start ip: {error}"));
     assert!(status.success(), "ip {arguments:?}");
+}
+
+/// Adds an address to the loopback interface of the network namespace of this thread, and waits until
+/// the kernel delivers datagrams to it: the kernel adds the route to an IPv6 address later.
+///
+/// # Panics
+///
+/// Panics if `ip` fails, or after ten seconds.
+pub fn add_loopback_address(address: &str) {
+    ip(&["address", "add", address, "dev", "lo"]);
+    poll_until_timeout(|| {
+        let socket = UdpSocket::bind((address, 0)).ok()?;
+        socket.set_nonblocking(true).ok()?;
+        socket.send_to(b"x", socket.local_addr().ok()?).ok()?;
+        socket.recv(&mut [0]).ok()
+    });
 }
 
 /// Runs the test `name` in a new process, as root of a new user namespace with a new network

@@ -15,11 +15,12 @@
 //! well-known ports of REQ-5a, such as that of DNS. A full table therefore refuses new flows rather
 //! than replace one that the guest has used in the last two minutes.
 //!
-//! A flow to a forwarded port belongs to the socket of the forward and to one client. The guest sees
-//! the client's address; a client that uses two forwards to one port of the guest has two flows, of
-//! which the second has another port. The sources of datagrams can be forged. Until the guest has answered, such
-//! a flow therefore ends after ten seconds. Flows to forwarded ports have a rate of their own, and
-//! use at most half of the table.
+//! A flow to a forwarded port belongs to the socket of the forward, to one client, and to the address
+//! of the host to which the client has sent, from which the guest's answers come. The guest sees the
+//! client's address; a client that uses two forwards to one port of the guest, or two addresses of
+//! the host, has two flows, of which the second has another port. The sources of datagrams can be
+//! forged. Until the guest has answered, such a flow therefore ends after ten seconds. Flows to
+//! forwarded ports have a rate of their own, and use at most half of the table.
 //!
 //! Consecutive datagrams of one size to one destination are gathered. The driver passes them to the
 //! host's kernel in one system call.
@@ -31,8 +32,8 @@ use crate::slab::Slab;
 use net::time::Duration;
 use net::transport::udp::Relayed;
 use net::{Cx, Instant};
-use std::collections::{HashMap, VecDeque};
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// Time after the last datagram of the guest after which a flow ends (RFC 4787 REQ-5).
 const LIFETIME: Duration = Duration::from_secs(300);
@@ -170,6 +171,8 @@ struct Flow {
     peers: VecDeque<Peer>,
     /// The forward whose socket the flow uses.
     forward: Option<u32>,
+    /// The address of the host to which the client has sent.
+    local: Option<IpAddr>,
     queue: VecDeque<Outgoing>,
     queued_bytes: usize,
     last_sent_at: Instant,
@@ -207,8 +210,8 @@ pub struct Flows {
     by_guest: HashMap<(SocketAddr, bool), Key>,
     /// The flows to forwarded ports, by guest and remote end as the guest sees them.
     by_ends: HashMap<(SocketAddr, SocketAddr), Key>,
-    /// The flows to forwarded ports, by forward and client.
-    by_client: HashMap<(u32, SocketAddr), Key>,
+    /// The flows to forwarded ports, by forward, client, and address of the host.
+    by_client: BTreeMap<(u32, SocketAddr, Option<IpAddr>), Key>,
     events: VecDeque<Event>,
     /// The flows by the time at which they may end. An entry may be early.
     expiries: VecDeque<(Instant, Key)>,
@@ -231,7 +234,7 @@ impl Flows {
             flows: Slab::new(limits.flows),
             by_guest: HashMap::new(),
             by_ends: HashMap::new(),
-            by_client: HashMap::new(),
+            by_client: BTreeMap::new(),
             events: VecDeque::new(),
             expiries: VecDeque::new(),
             new_flows: Rate::new(limits.new_per_s),
@@ -410,6 +413,13 @@ impl Flows {
         self.flows.get(key)?.forward
     }
 
+    /// Returns the source of the datagrams of a flow to a forwarded port: the address of the host to
+    /// which the client has sent. `None` leaves the choice to the host.
+    #[must_use]
+    pub fn local_address(&self, key: Key) -> Option<IpAddr> {
+        self.flows.get(key)?.local
+    }
+
     /// Returns the ends of datagrams that the socket of a flow has received from `source`: the
     /// source as the guest sees it, and the guest. Returns `None` if the guest has not sent to
     /// `source`, and counts `bytes` otherwise.
@@ -430,17 +440,18 @@ impl Flows {
         Some((peer.guest, flow.guest))
     }
 
-    /// Returns the flow for datagrams that arrived from `client` at the socket of a forward. The
-    /// guest sees `source` as their source, or another port of it if the same client already uses
-    /// another forward to this port of the guest.
+    /// Returns the flow for datagrams that arrived from `client` at the socket of a forward, for the
+    /// address `local` of the host if it is known. The guest sees `source` as their source, or
+    /// another port of it if the same client already uses another forward to this port of the
+    /// guest, or another address of the host.
     pub fn forwarded(
         &mut self,
-        forward: u32,
+        (forward, local): (u32, Option<IpAddr>),
         (client, source): (SocketAddr, SocketAddr),
         guest: SocketAddr,
         cx: &mut Cx<'_>,
     ) -> Option<Key> {
-        if let Some(&key) = self.by_client.get(&(forward, client)) {
+        if let Some(&key) = self.by_client.get(&(forward, client, local)) {
             return Some(key);
         }
         if self.flows.is_full() || self.by_ends.len() >= self.forwarded_max {
@@ -455,11 +466,11 @@ impl Flows {
             self.counters.over_limit += 1;
             return None;
         };
-        let mut flow = Flow::new(guest, Some(forward), cx.now);
+        let mut flow = Flow { local, ..Flow::new(guest, Some(forward), cx.now) };
         flow.peers.push_front(Peer { host: client, guest: source });
         let key = self.flows.insert(flow)?;
         self.by_ends.insert((guest, source), key);
-        self.by_client.insert((forward, client), key);
+        self.by_client.insert((forward, client, local), key);
         self.expiries.push_back((cx.now + LOOKUP_LIFETIME, key));
         self.counters.incoming += 1;
         Some(key)
@@ -483,9 +494,11 @@ impl Flows {
         (0..PORT_ATTEMPTS).map(|_| random()).find(is_free)
     }
 
-    /// Returns the flow of a client at the socket of a forward.
+    /// Returns a flow of a client at the socket of a forward.
     pub(crate) fn flow_of_client(&self, forward: u32, client: SocketAddr) -> Option<Key> {
-        self.by_client.get(&(forward, client)).copied()
+        let local_max = IpAddr::V6(Ipv6Addr::from_bits(u128::MAX));
+        let of_client = (forward, client, None)..=(forward, client, Some(local_max));
+        self.by_client.range(of_client).next().map(|(_, key)| *key)
     }
 
     /// Returns the ends of a datagram to `host` that was not delivered: the guest, and the
@@ -538,7 +551,7 @@ impl Flows {
         match (flow.forward, flow.peers.front()) {
             (Some(forward), Some(peer)) => {
                 self.by_ends.remove(&(flow.guest, peer.guest));
-                self.by_client.remove(&(forward, peer.host));
+                self.by_client.remove(&(forward, peer.host, flow.local));
             }
             _ => _ = self.by_guest.remove(&(flow.guest, flow.is_v4)),
         }
@@ -561,6 +574,7 @@ impl Flow {
             guest,
             peers: VecDeque::new(),
             forward,
+            local: None,
             queue: VecDeque::new(),
             queued_bytes: 0,
             last_sent_at: now,

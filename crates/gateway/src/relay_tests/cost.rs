@@ -35,7 +35,7 @@ fn udp_cost(count: u16) -> u64 {
     for number in 0..count {
         let client = remote_end(100 + u32::from(number));
         let guest = SocketAddr::new(GUEST.into(), 80);
-        flows.forwarded(1, (client, client), guest, &mut context.cx()).unwrap();
+        flows.forwarded((1, None), (client, client), guest, &mut context.cx()).unwrap();
     }
     let outgoing: Vec<Key> = flows.statuses().map(|(key, _)| key).take(2).collect();
     let before = flows.examined();

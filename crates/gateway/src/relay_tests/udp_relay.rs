@@ -351,7 +351,12 @@ fn flows_above_the_limit_are_dropped_and_counted() {
     assert_eq!((counters.outgoing, counters.over_limit), (2, 3));
     let ends = (end("203.0.113.1:1"), end("203.0.113.1:1"));
     assert_eq!(
-        world.guest.udp_mut().forwarded(0, ends, (GUEST, 80).into(), &mut world.context.cx()),
+        world.guest.udp_mut().forwarded(
+            (0, None),
+            ends,
+            (GUEST, 80).into(),
+            &mut world.context.cx()
+        ),
         None
     );
     assert_eq!(world.guest.udp().counters().over_limit, 4);
@@ -427,12 +432,15 @@ fn flows_above_the_rate_are_dropped_and_counted() {
 
 /// Adds a forwarded flow of `client`.
 fn forwarded(world: &mut World, client: SocketAddr) -> Option<Key> {
-    world.guest.udp_mut().forwarded(
-        7,
-        (client, client),
-        (GUEST, 80).into(),
-        &mut world.context.cx(),
-    )
+    forwarded_at(world, None, client)
+}
+
+/// Adds a forwarded flow of `client` to the address `local` of the host.
+fn forwarded_at(world: &mut World, local: Option<&str>, client: SocketAddr) -> Option<Key> {
+    let local = local.map(|local| local.parse().unwrap());
+    let guest = (GUEST, 80).into();
+    let cx = &mut world.context.cx();
+    world.guest.udp_mut().forwarded((7, local), (client, client), guest, cx)
 }
 
 #[test]
@@ -462,8 +470,9 @@ fn a_client_of_a_forward_is_seen_under_the_source_that_the_driver_chooses() {
     let client = end("127.0.0.1:4000");
     let seen = SocketAddr::new(GATEWAY.into(), 4000);
     let udp = world.guest.udp_mut();
-    let flow =
-        udp.forwarded(7, (client, seen), (GUEST, 80).into(), &mut world.context.cx()).unwrap();
+    let flow = udp
+        .forwarded((7, None), (client, seen), (GUEST, 80).into(), &mut world.context.cx())
+        .unwrap();
     assert!(reply(&mut world, flow, client, b"request", 7));
     assert_eq!(received(&mut world, socket), [(seen, b"request".to_vec())]);
     send(&mut world, socket, b"response", seen);
@@ -478,7 +487,8 @@ fn a_client_of_two_forwards_to_one_port_has_two_flows() {
     let first = forwarded(&mut world, client).unwrap();
     let guest = (GUEST, 80).into();
     let udp = world.guest.udp_mut();
-    let second = udp.forwarded(8, (client, client), guest, &mut world.context.cx()).unwrap();
+    let second =
+        udp.forwarded((8, None), (client, client), guest, &mut world.context.cx()).unwrap();
     assert_ne!(first, second);
     assert!(reply(&mut world, second, client, b"request", 7));
     let [(source, request)] = &received(&mut world, socket)[..] else { panic!("one datagram") };
@@ -491,6 +501,32 @@ fn a_client_of_two_forwards_to_one_port_has_two_flows() {
     world.guest.udp_mut().end(first);
     world.guest.udp_mut().end(second);
     assert!(forwarded(&mut world, client).is_some());
+}
+
+#[test]
+fn a_client_of_two_addresses_of_the_host_has_two_flows_with_these_sources() {
+    let mut world = World::new(1);
+    let socket = bind(&mut world, 80);
+    let client = end("203.0.113.1:4000");
+    for locals in [["192.0.2.10", "192.0.2.12"], ["2001:db8::10", "ffff::"]] {
+        let flows = locals.map(|local| forwarded_at(&mut world, Some(local), client).unwrap());
+        assert_ne!(flows[0], flows[1]);
+        for (flow, local) in flows.into_iter().zip(locals) {
+            assert_eq!(forwarded_at(&mut world, Some(local), client), Some(flow));
+            assert_eq!(world.guest.udp().local_address(flow), Some(local.parse().unwrap()));
+            assert_eq!(world.guest.udp().flow_of_client(7, client), Some(flow));
+            assert!(reply(&mut world, flow, client, b"request", 7));
+            let (source, _) = received(&mut world, socket)[0];
+            send(&mut world, socket, b"response", source);
+            assert_eq!(take(&mut world, flow), [(client, b"response".to_vec(), 8)]);
+            world.guest.udp_mut().end(flow);
+        }
+        assert_eq!(world.guest.udp().flow_of_client(7, client), None);
+    }
+    // The other addresses and ports have no flow.
+    forwarded(&mut world, client).unwrap();
+    assert_eq!(world.guest.udp().flow_of_client(7, end("203.0.113.1:4001")), None);
+    assert_eq!(world.guest.udp().flow_of_client(8, client), None);
 }
 
 #[test]
@@ -514,8 +550,11 @@ fn a_forward_to_an_address_of_the_gateway_delivers_nothing() {
     let mut world = World::new(1);
     let client = end("203.0.113.1:4000");
     let own = SocketAddr::new(GATEWAY.into(), 53);
-    let flow =
-        world.guest.udp_mut().forwarded(0, (client, client), own, &mut world.context.cx()).unwrap();
+    let flow = world
+        .guest
+        .udp_mut()
+        .forwarded((0, None), (client, client), own, &mut world.context.cx())
+        .unwrap();
     assert!(reply(&mut world, flow, client, b"request", 7));
     assert_eq!((world.guest.packets_in_use(), world.guest.udp().len()), (0, 1));
 }

@@ -327,7 +327,7 @@ impl Driver {
             }
             1 => {
                 let guest = (GUEST, 80).into();
-                let key = self.guest.udp_mut().forwarded(0, (end, end), guest, cx);
+                let key = self.guest.udp_mut().forwarded((0, None), (end, end), guest, cx);
                 key.into_iter().for_each(|key| self.remember(key));
             }
             2 => {
