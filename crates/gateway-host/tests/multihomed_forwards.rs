@@ -17,7 +17,7 @@ fn answer(guest: &Guest, socket: &UdpSocket, requests: usize) {
         for _ in 0..requests {
             let mut request = [0; 100];
             let (len, from) = socket.recv_from(&mut request).unwrap();
-            socket.send_to(&request[..len], from).unwrap();
+            socket.send_to(request.get(..len).unwrap(), from).unwrap();
         }
     });
 }

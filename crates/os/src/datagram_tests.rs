@@ -75,6 +75,22 @@ fn datagrams_longer_than_the_path_mtu_are_sent_fragmented() {
 }
 
 #[test]
+fn a_rejected_datagram_does_not_end_the_segmentation_of_others() {
+    in_new_network(|| {
+        test_support::ip(&["link", "set", "lo", "up", "mtu", "1400"]);
+        let (client, from) = socket(LOOPBACK);
+        let (server, to) = socket(LOOPBACK);
+        client.forbid_fragments(true).unwrap();
+        let source = Some(from.ip());
+        let error = unwrap_ready(client.send_from(source, &[0; 2000], &[2000], to)).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EMSGSIZE));
+        assert!(client.can_segment.load(Ordering::Relaxed));
+        assert_eq!(unwrap_ready(client.send_from(source, &[7; 900], &[300; 3], to)).unwrap(), 3);
+        assert_eq!(receive_datagrams(&server, 3), vec![(from, vec![7; 300]); 3]);
+    });
+}
+
+#[test]
 fn the_longest_datagram_arrives_complete() {
     let (client, _) = socket(LOOPBACK);
     let (server, to) = socket(LOOPBACK);
