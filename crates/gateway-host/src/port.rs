@@ -453,7 +453,7 @@ impl fmt::Display for AddForwardError {
                 }
                 match error.kind() {
                     io::ErrorKind::AddrInUse => {
-                        f.write_str(": another program uses it; choose another port or address")
+                        f.write_str(": in use by another program; choose another port or address")
                     }
                     io::ErrorKind::PermissionDenied => f.write_str(
                         ": permission denied; choose a port of 1024 or above, or run as root \

@@ -36,10 +36,11 @@ impl SpareDescriptor {
 
     /// As [`Self::accept`], from a TCP listener.
     pub(crate) fn accept_tcp(&mut self, listener: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
-        self.accept(|| match tcp_socket::accept(listener) {
-            Poll::Ready(accepted) => accepted,
-            Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
-        })
+        let accept = || match tcp_socket::accept(listener) {
+            Poll::Ready(accepted) => accepted.map(Some),
+            Poll::Pending => Ok(None),
+        };
+        self.accept(accept).flatten()
     }
 }
 

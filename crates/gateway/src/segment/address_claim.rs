@@ -7,14 +7,13 @@
 //! a nested bridge, does not divert the frames to the guest by any other frame.
 
 use super::local_messages;
-use super::{Ipv4Network, Ipv6Network};
 use net::application::dhcp;
 use net::internet::arp::ArpPacket;
 use net::internet::nd::Message;
 use net::internet::{ipv4, ipv6};
 use net::link::ethernet::MacAddress;
 use net::packet::Packet;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Returns whether a frame from `mac` has an ARP request, reply or announcement of the lease.
 pub(super) fn is_arp_of(content: &[u8], mac: MacAddress, lease: Ipv4Addr) -> bool {
@@ -23,11 +22,15 @@ pub(super) fn is_arp_of(content: &[u8], mac: MacAddress, lease: Ipv4Addr) -> boo
 }
 
 /// Returns whether a frame from `mac` has a message of a DHCP client with this hardware address.
-pub(super) fn is_dhcp_of(packet: &Packet, mac: MacAddress, network: &Ipv4Network) -> bool {
+/// `is_to_server` tells whether a datagram is for the DHCP server of the gateway.
+pub(super) fn is_dhcp_of(
+    packet: &Packet,
+    mac: MacAddress,
+    is_to_server: impl Fn(&[u8], &ipv4::Parsed) -> bool,
+) -> bool {
     let datagram = packet.data();
     let Ok(parsed) = ipv4::Header::parse(datagram) else { return false };
-    let message = network
-        .is_to_dhcp_server(datagram, &parsed)
+    let message = is_to_server(datagram, &parsed)
         .then(|| local_messages::dhcp_message(datagram, &parsed, packet.offload.checksum))
         .flatten();
     let message = message.and_then(|message| dhcp::Message::parse(message).ok());
@@ -36,10 +39,14 @@ pub(super) fn is_dhcp_of(packet: &Packet, mac: MacAddress, network: &Ipv4Network
 
 /// Returns whether a frame from `mac` has a message of Neighbor Discovery from an address of the
 /// guest, with this hardware address in its option.
-pub(super) fn is_discovery_of(packet: &Packet, mac: MacAddress, network: &Ipv6Network) -> bool {
+pub(super) fn is_discovery_of(
+    packet: &Packet,
+    mac: MacAddress,
+    is_guest: impl Fn(Ipv6Addr) -> bool,
+) -> bool {
     let datagram = packet.data();
     let Ok(parsed) = ipv6::Header::parse(datagram) else { return false };
-    if !network.is_guest(parsed.header.source) || !local_messages::is_discovery(datagram) {
+    if !is_guest(parsed.header.source) || !local_messages::is_discovery(datagram) {
         return false;
     }
     let message = local_messages::discovery(datagram, &parsed, packet.offload.checksum);

@@ -379,11 +379,13 @@ impl Segment {
             (EtherType::Arp, Some(network), _) => {
                 address_claim::is_arp_of(packet.data(), source, network.lease)
             }
-            (EtherType::Ipv4, Some(network), _) => {
-                self.dhcp.is_some() && address_claim::is_dhcp_of(packet, source, network)
+            (EtherType::Ipv4, Some(network), _) if self.dhcp.is_some() => {
+                let is_to_server =
+                    |datagram: &[u8], parsed: &_| network.is_to_dhcp_server(datagram, parsed);
+                address_claim::is_dhcp_of(packet, source, is_to_server)
             }
             (EtherType::Ipv6, _, Some(network)) => {
-                address_claim::is_discovery_of(packet, source, network)
+                address_claim::is_discovery_of(packet, source, |address| network.is_guest(address))
             }
             _ => false,
         };
