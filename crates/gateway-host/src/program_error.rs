@@ -73,7 +73,7 @@ impl fmt::Display for ProgramError {
                 let reason = Errno::from_io_error(error);
                 let path = path.display();
                 match reason {
-                    None if error.kind() == io::ErrorKind::InvalidInput => write!(
+                    Some(Errno::NAMETOOLONG) => write!(
                         f,
                         "{path}: the path of a socket has at most {SOCKET_PATH_MAX_BYTES} bytes"
                     ),
