@@ -355,8 +355,8 @@ impl Flows {
     ///
     /// # Errors
     ///
-    /// Returns an error if a limit is reached, also that of the flows to forwarded ports. If there already is a connection between these ends,
-    /// the guest sees another port of `source`.
+    /// Returns an error if a limit is reached, also that of the flows to forwarded ports. If there
+    /// already is a connection between these ends, the guest sees another port of `source`.
     pub fn accept(
         &mut self,
         tcp: &mut Tcp,

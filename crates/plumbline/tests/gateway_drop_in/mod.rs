@@ -180,8 +180,8 @@ pub(crate) fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     (stream, from)
 }
 
-/// Returns whether pasta can run a command. As root, it changes to the user nobody, which may open
-/// the device of TUN and TAP on machines with udev.
+/// Returns whether pasta can run a command. As root, it first becomes an unprivileged user. On
+/// machines with udev, every user may open the device of TUN and TAP.
 pub(crate) fn may_run_commands() -> bool {
     let mode = std::fs::metadata("/dev/net/tun").map_or(0, |device| device.mode());
     let may_run = mode & 0o006 == 0o006;
