@@ -220,6 +220,7 @@ impl Connection {
         self.lifecycle.wait();
         self.negotiated.clear_blocks();
         self.tuning.stop();
+        self.return_growth();
         self.timers.start_time_wait(now + TIME_WAIT);
     }
 }

@@ -233,6 +233,13 @@ impl Tcp {
         self.table.len()
     }
 
+    /// Returns the number of connections in TIME-WAIT that their users have released. They neither
+    /// send nor receive data.
+    #[must_use]
+    pub fn released_in_time_wait(&self) -> usize {
+        self.table.released_in_time_wait()
+    }
+
     fn reschedule(&mut self, id: ConnectionId) {
         if let Some(place) = self.table.reschedule(id) {
             self.leave_backlog(place, id);

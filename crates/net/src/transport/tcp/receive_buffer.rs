@@ -132,7 +132,7 @@ impl ReceiveBuffer {
         self.window as usize
     }
 
-    /// Sets the largest window to advertise. It must not decrease.
+    /// Sets the largest window to advertise. It must not decrease before TIME-WAIT.
     pub(super) fn set_window(&mut self, window: usize, shift: u8) {
         let window = u32::try_from(window).unwrap_or(u32::MAX).min(WINDOW_MAX);
         // A window is rounded up to a multiple of the unit, so that its right edge does not move

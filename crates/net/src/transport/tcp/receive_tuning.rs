@@ -15,13 +15,18 @@
 //! flight that is acknowledged one round trip later. Unread data is not counted, so a slow reader
 //! never gets a larger window, whatever the speed of the sender. No round ends while data is
 //! missing: all data behind a hole is read at once when the hole is filled, so the amount does not
-//! indicate a rate. The window never decreases, so its right edge does not move left (RFC 9293
-//! §3.8.6, SHLD-14).
+//! indicate a rate. The window never decreases before TIME-WAIT, so its right edge does not move left
+//! (RFC 9293 §3.8.6, SHLD-14).
 //!
 //! The round-trip time is the minimum of two measurements: the duration of the handshake, and the
 //! age of the peer's timestamp echoes. If neither is available, it is the time in which a whole
 //! window arrives. A queue on the path only lengthens these times, so the window does not grow
 //! because of a queue that it has filled itself.
+//!
+//! A round takes at least [`ROUND_MIN`]. Between two programs of one machine, the handshake may take
+//! less, but each of them waits for the processor while the other one works. The sender would exhaust
+//! a window sized for the handshake time, and wait for an update after every few segments. The minimum
+//! is short, because a much larger window does not fit into the caches of the processor.
 //!
 //! The send buffer is simpler. A sender needs space for its congestion window, which may be
 //! outstanding, and the same space again, so that the application has a round trip to provide more
@@ -46,6 +51,9 @@ use alloc::boxed::Box;
 const BULK_LEN: usize = 512;
 /// Divisor of the initial window. Measurements start when the quotient has been received.
 const QUIET_DIVISOR: usize = 4;
+
+/// Minimum duration of a round: the time of several switches between processes.
+const ROUND_MIN: Duration = Duration::from_micros(100);
 
 /// The measurements of a connection. They are allocated when the connection has received enough
 /// data to need a larger window.
@@ -99,7 +107,8 @@ impl ReceiveTuning {
     /// `up_to` is the position up to which data was read.
     fn round(&mut self, up_to: Seq, rtt: Duration, now: Instant) -> Option<u32> {
         let elapsed = now - self.began_at;
-        if elapsed < rtt || elapsed.is_zero() {
+        let rtt = rtt.max(ROUND_MIN);
+        if elapsed < rtt {
             return None;
         }
         // A round ends only when data arrives. After a pause this may be late.
@@ -126,6 +135,18 @@ impl Connection {
             SendLimit::OneSegment | SendLimit::Bytes(_) => 0,
         };
         received + sent
+    }
+
+    /// Reduces both buffers to their initial sizes, except for data that is not read yet. The
+    /// connection will neither send nor receive data.
+    pub(super) fn return_growth(&mut self) {
+        let unread = self.rcv.buffer().readable();
+        if let ReceiveWindow::Tuned { start, .. } = self.profile.receive_window {
+            self.rcv.set_window(start.max(unread).min(self.rcv.buffer().window()));
+        }
+        if let SendLimit::Tuned { start, .. } = self.profile.send_limit {
+            self.snd.set_limit(start.min(self.snd.limit()));
+        }
     }
 
     /// Increases the window when data is received, according to the amount that the application
@@ -239,6 +260,15 @@ mod tests {
         let mut tuning = tuning();
         assert_eq!(tuning.round(Seq(10_000), RTT, at(100)), Some(20_000));
         assert_eq!(tuning.round(Seq(20_000), RTT, at(200)), Some(20_000));
+    }
+
+    #[test]
+    fn a_shorter_round_trip_counts_as_the_minimum_of_a_round() {
+        let mut tuning = tuning();
+        let after = |micros| Instant::ZERO + Duration::from_micros(micros);
+        let rtt = Duration::from_micros(20);
+        assert_eq!(tuning.round(Seq(5_000), rtt, after(99)), None);
+        assert_eq!(tuning.round(Seq(10_000), rtt, after(200)), Some(10_000));
     }
 
     #[test]

@@ -75,6 +75,8 @@ struct Slot {
     is_busy: bool,
     /// Position of the connection in `Table::in_time_wait`.
     time_wait_position: Option<NonZeroU64>,
+    /// Whether the connection is counted by `Table::released_in_time_wait`.
+    is_released_in_time_wait: bool,
     /// Position of the connection in `Table::starved`.
     starved_position: Option<NonZeroU64>,
     deadline: Option<Instant>,
@@ -158,6 +160,8 @@ pub(super) struct Table {
     /// Packets whose data was read or is discarded. They are returned to the pool at output.
     pub(super) spent: Vec<Packet>,
     in_time_wait: AgeOrder,
+    /// Number of connections in TIME-WAIT that their users have released.
+    released_in_time_wait: usize,
     /// Connections whose peer has a zero window.
     starved: AgeOrder,
     /// Number of bytes by which all buffers together have grown.
@@ -186,6 +190,7 @@ impl Table {
             pending_events: VecDeque::new(),
             spent: Vec::new(),
             in_time_wait: AgeOrder::default(),
+            released_in_time_wait: 0,
             starved: AgeOrder::default(),
             growth: 0,
             deadlines: BTreeSet::new(),
@@ -217,6 +222,11 @@ impl Table {
 
     pub(super) fn len(&self) -> usize {
         self.by_ends.len()
+    }
+
+    /// Returns the number of connections in TIME-WAIT that their users have released.
+    pub(super) fn released_in_time_wait(&self) -> usize {
+        self.released_in_time_wait
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -349,6 +359,10 @@ impl Table {
         }
         let is_in_time_wait = connection.state() == State::TimeWait;
         self.in_time_wait.update(&mut slot.time_wait_position, id.slot, is_in_time_wait);
+        let is_counted = is_in_time_wait && slot.is_released;
+        self.released_in_time_wait += usize::from(is_counted);
+        let was_counted = core::mem::replace(&mut slot.is_released_in_time_wait, is_counted);
+        self.released_in_time_wait -= usize::from(was_counted);
         let is_starved = connection.timers.probing_since().is_some();
         self.starved.update(&mut slot.starved_position, id.slot, is_starved);
         let is_on_output = slot.is_on_output;

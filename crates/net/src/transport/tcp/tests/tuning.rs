@@ -135,6 +135,39 @@ fn the_growth_of_a_connection_is_returned_when_it_ends() {
 }
 
 #[test]
+fn the_growth_of_a_connection_is_returned_in_time_wait() {
+    let (mut pair, ids) = transfer(GROWING, 8_000_000);
+    pair.server.close(ids.1).unwrap();
+    pair.drive();
+    pair.client.close(ids.0).unwrap();
+    pair.drive();
+    assert_eq!(pair.state(Side::Server, ids.1), State::TimeWait);
+    assert_eq!((pair.server.table.growth(), buffers(&pair, ids).1), (0, START));
+    assert_eq!(pair.server.released_in_time_wait(), 0);
+    pair.server.release(ids.1);
+    assert_eq!(pair.server.released_in_time_wait(), 1);
+    pair.run(Duration::from_secs(61));
+    assert_eq!((pair.server.released_in_time_wait(), pair.server.connections()), (0, 0));
+}
+
+#[test]
+fn unread_data_counts_as_growth_in_time_wait() {
+    const UNREAD: usize = LIMIT / 2;
+    const LAST_MAX: usize = 1 << 16;
+    let (mut pair, ids) = transfer(GROWING, 8_000_000);
+    let data = pattern(UNREAD);
+    assert_eq!(pair.client.send(ids.0, &data), Ok(UNREAD));
+    pair.client.close(ids.0).unwrap();
+    pair.server.close(ids.1).unwrap();
+    pair.drive();
+    assert_eq!(pair.state(Side::Server, ids.1), State::TimeWait);
+    // The data of the segment with the FIN is read after the change of the state.
+    let growth = pair.server.table.growth();
+    assert!((UNREAD - START - LAST_MAX..=UNREAD - START).contains(&growth), "{growth}");
+    assert!(pair.read_all(Side::Server, ids.1) == data);
+}
+
+#[test]
 fn a_fixed_size_never_changes() {
     let profile = Profile {
         receive_window: ReceiveWindow::Bytes(START),
