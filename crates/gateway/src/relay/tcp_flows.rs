@@ -249,7 +249,8 @@ impl Flows {
     /// Returns the policies of the next connection.
     fn next_profile(&mut self, tcp: &Tcp) -> Profile {
         // A flow may be without a connection, and a connection that closes without a flow.
-        let (start, is_small) = buffer_sizes::start(self.flows.len().max(tcp.connections()));
+        let connections = tcp.connections().saturating_sub(tcp.released_in_time_wait());
+        let (start, is_small) = buffer_sizes::start(self.flows.len().max(connections));
         self.counters.small_buffers += u64::from(is_small);
         profile(start, self.send_buffer)
     }
@@ -590,6 +591,8 @@ impl Flows {
 
     /// Ends all flows: the guest is gone and will not answer. The sockets are reset.
     pub fn end_all(&mut self, tcp: &mut Tcp, cx: &mut Cx<'_>) {
+        // The last SYNs of the guest would become flows later.
+        while tcp.deferred_open().is_some() {}
         let keys: Vec<Key> = self.flows.iter().map(|(key, _)| key).collect();
         for key in keys {
             if let Some(id) = self.flows.get(key).and_then(|flow| flow.connection) {

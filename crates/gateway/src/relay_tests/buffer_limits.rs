@@ -139,3 +139,23 @@ fn many_flows_have_small_buffers_and_make_progress() {
     let received = world.guest.tcp().counters().bytes_to_guest;
     assert_eq!((received, sum(&world, send_queue)), (u64::from(FLOWS) * LEN, 0));
 }
+
+#[test]
+fn connections_that_have_ended_leave_the_buffers_of_others_large() {
+    const FLOWS: u32 = 500;
+    let mut world = world(Limits::default().growth_bytes);
+    let answer = Plan { ending: Ending::Finish, ..Plan::sends(10) };
+    let reader = Plan { ending: Ending::FinishAfterPeer, ..READER };
+    for number in 0..FLOWS {
+        world.open(remote_end(number), reader, Remote::accepts(answer));
+        world.run_for(Duration::from_millis(10));
+    }
+    world.run_for(SECOND);
+    // The gateway has sent the first FIN of each, and is in TIME-WAIT.
+    assert_eq!((world.guest.tcp().len(), world.guest.connections().count()), (0, FLOWS as usize));
+    let small = world.guest.limited_buffers();
+    world.open(remote_end(FLOWS), READER, Remote::accepts(READER));
+    world.run_for(SECOND);
+    let largest = world.guest.connections().map(|status| status.send_buffer).max();
+    assert_eq!((largest, world.guest.limited_buffers()), (Some(START), small));
+}
