@@ -47,13 +47,19 @@ enum RequestedHost {
 /// rebinding names a host, not an address.
 fn requested_host(request: &[u8], version: &[u8], hosts: &[String]) -> RequestedHost {
     let lines = request.split(|byte| *byte == b'\n').skip(1);
-    let mut fields = lines.filter_map(|line| {
+    let fields = lines.filter_map(|line| {
         let colon = line.iter().position(|byte| *byte == b':')?;
         let (name, value) = line.split_at_checked(colon)?;
-        name.eq_ignore_ascii_case(b"host").then(|| value.get(1..).unwrap_or_default())
+        Some((name, value.get(1..).unwrap_or_default()))
     });
-    let host = fields.next();
-    let second = fields.next();
+    // RFC 9112 §5.1: white space before the colon would let two recipients see different fields.
+    if fields.clone().any(|(name, _)| name.trim_ascii() != name) {
+        return RequestedHost::Malformed;
+    }
+    let mut hosts_of_request =
+        fields.filter(|(name, _)| name.eq_ignore_ascii_case(b"host")).map(|(_, value)| value);
+    let host = hosts_of_request.next();
+    let second = hosts_of_request.next();
     let Some(host) = host else {
         return if version == b"HTTP/1.0" { RequestedHost::Own } else { RequestedHost::Malformed };
     };
@@ -149,7 +155,9 @@ mod tests {
         for other in ["evil.example", "a.evil.example:9559", "127.0.0.1.evil.example", "a@b", ""] {
             assert_eq!(code(&format!("Host: {other}")), 421, "{other}");
         }
-        for malformed in ["X: a", "Host: a\r\nHost: a", "Host : a"] {
+        for malformed in
+            ["X: a", "Host: a\r\nHost: a", "Host : a", "Host: a\r\nHost : b", "Host: a\r\n X: b"]
+        {
             assert_eq!(code(malformed), 400, "{malformed}");
         }
     }
