@@ -123,12 +123,41 @@ fn is_stale(file: &Path) -> bool {
     };
     let pid = pid.filter(|pid| *pid > 0).and_then(Pid::from_raw);
     let Some(pid) = pid else { return false };
-    test_kill_process(pid) == Err(Errno::SRCH)
+    test_kill_process(pid) == Err(Errno::SRCH) || is_zombie(pid)
 }
+
+/// Returns whether a process has ended and its parent has not waited for it yet.
+fn is_zombie(pid: Pid) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+    // The state follows the name of the program, which may contain parentheses (proc(5)).
+    let status = status.unwrap_or_default();
+    let Some((_, fields)) = status.rsplit_once(") ") else { return false };
+    let mut fields = fields.split(' ');
+    let has_ended = matches!(fields.next(), Some("Z" | "X"));
+    // A process whose first thread has ended runs on in the others.
+    has_ended && fields.nth(THREADS_AFTER_STATE).is_some_and(|threads| threads == "1")
+}
+
+/// Number of fields of proc(5) between the state and the number of threads.
+const THREADS_AFTER_STATE: usize = 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_lock_of_a_process_that_was_not_waited_for_is_stale() {
+        let directory = directory("zombie");
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let file = directory.join("LCK..ttyS0");
+        fs::write(&file, format!("{:>10}\n", child.id())).unwrap();
+        assert!(!is_stale(&file));
+        drop(child.stdin.take());
+        test_support::poll_until_timeout(|| is_stale(&file).then_some(()));
+        child.wait().unwrap();
+        fs::remove_dir_all(directory).unwrap();
+    }
 
     fn directory(test: &str) -> PathBuf {
         let name = format!("plumb-serial-lock-{test}-{}", std::process::id());
