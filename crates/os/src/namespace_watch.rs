@@ -39,7 +39,8 @@ impl NamespaceWatch {
     ///
     /// # Errors
     ///
-    /// Returns [`TargetError::NoFile`] if the file does not exist.
+    /// Returns [`TargetError::NoFile`] if the file does not exist, and [`TargetError::TooManyWatches`]
+    /// at the limit of inotify instances of the user.
     pub fn of_path(path: &Path) -> Result<Self, TargetError> {
         if let Some(id) = process_of(path) {
             return Self::of_process(id);
@@ -52,8 +53,12 @@ impl NamespaceWatch {
         let name = path.file_name().ok_or_else(|| failed(Errno::NOENT))?;
         let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
         let directory = directory.unwrap_or(Path::new("."));
-        let descriptor =
-            inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(failed)?;
+        let flags = CreateFlags::CLOEXEC | CreateFlags::NONBLOCK;
+        let descriptor = inotify::init(flags).map_err(|error| match error {
+            // The limit of inotify instances and that of descriptors have the same error.
+            Errno::MFILE => TargetError::TooManyWatches,
+            error => failed(error),
+        })?;
         let events = WatchFlags::DELETE | WatchFlags::MOVED_FROM | WatchFlags::DELETE_SELF;
         inotify::add_watch(&descriptor, directory, events).map_err(failed)?;
         // A file that was deleted before the watch began causes no event.

@@ -134,6 +134,9 @@ pub enum TargetError {
     NotPermitted(PathBuf),
     /// The network namespace is that of the calling process.
     OwnNetwork,
+    /// The user has too many instances of inotify, or the process too many descriptors, to watch another
+    /// path.
+    TooManyWatches,
     /// Any other error.
     Other(PathBuf, io::Error),
 }
@@ -152,6 +155,11 @@ impl fmt::Display for TargetError {
             ),
             Self::OwnNetwork => f.write_str(
                 "the network namespace is the one of this program: a guest has another one",
+            ),
+            Self::TooManyWatches => f.write_str(
+                "no inotify instance is free to watch another namespace: let root raise \
+                 fs.inotify.max_user_instances, give guests as pid:PROCESS, or raise the limit of \
+                 descriptors with \"ulimit -n\"",
             ),
             Self::Other(path, error) => write!(f, "cannot open {}: {error}", path.display()),
         }
