@@ -25,6 +25,7 @@
 //! | local NAT64 (RFC 8215) | `64:ff9b:1::/48` | one of the four positions of RFC 6052 §2.2 |
 //! | 6to4 (RFC 3056 §2) | `2002::/16` | bits 16 to 47 |
 //! | Teredo (RFC 4380 §4) | `2001::/32` | the server at bit 32, the client inverted at bit 96 |
+//! | ISATAP (RFC 5214 §6.1) | any, with bits 64 to 95 `0000:5efe` to `0300:5efe` | bits 96 to 127 |
 //!
 //! The gateway's own addresses stand for the host's loopback address, if the settings permit it.
 //! Further addresses may stand for others ([`Settings::mappings`]). Rules do not apply to them. Ports
@@ -311,9 +312,19 @@ fn embedded(address: Ipv6Addr) -> [Option<Ipv4Addr>; 4] {
             let client = Ipv4Addr::from_bits(!last.to_bits());
             [Some(server), Some(client), None, None]
         }
-        [0x2002, ..] => [Some(Ipv4Addr::new(o2, o3, o4, o5)), None, None, None],
-        _ => [None; 4],
+        [0x2002, ..] => [Some(Ipv4Addr::new(o2, o3, o4, o5)), isatap(address), None, None],
+        _ => [isatap(address), None, None, None],
     }
+}
+
+/// Returns the IPv4 address in the interface identifier of an ISATAP address.
+const fn isatap(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let [_, _, _, _, flags, 0x5EFE, high, low] = address.segments() else { return None };
+    // The bits "universal" and "group" of the identifier (RFC 4291 §2.5.1) may have any value.
+    if flags & !0x0300 != 0 {
+        return None;
+    }
+    Some(Ipv4Addr::from_bits((high as u32) << 16 | low as u32))
 }
 
 /// A built-in rule.

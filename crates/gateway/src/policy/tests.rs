@@ -122,6 +122,10 @@ fn forms(address: Ipv4Addr) -> Vec<Ipv6Addr> {
         (prefix("2002::") | bits << 80 | 1).into(),
         (prefix("2001::") | bits << 64 | !public & 0xFFFF_FFFF).into(),
         (prefix("2001::") | public << 64 | !bits & 0xFFFF_FFFF).into(),
+        (prefix("2600:1::5efe:0:0") | bits).into(),
+        (prefix("2600:1::200:5efe:0:0") | bits).into(),
+        (prefix("2600:1::300:5efe:0:0") | bits).into(),
+        (prefix("2002:808:808:0:0:5efe::") | bits).into(),
     ]
 }
 
@@ -158,10 +162,14 @@ fn row_104_a_rule_for_the_embedded_address_alone_does_not_permit_the_forms() {
     let policy = with_rules(&[("10.0.0.0/8", true)]);
     let permitted =
         forms(Ipv4Addr::new(10, 1, 2, 3)).into_iter().map(|form| policy.check(form.into()));
-    // Mapped, NAT64, 6to4, and both of Teredo; not IPv4-compatible, IPv4-translated, nor local NAT64.
+    // Mapped, NAT64, 6to4, both of Teredo, and all of ISATAP; not IPv4-compatible, IPv4-translated,
+    // nor local NAT64.
     let is_permitted: Vec<bool> = permitted.map(|result| result.is_ok()).collect();
-    let is_expected = [true, false, false, true, false, false, false, false, true, true, true];
-    assert_eq!(is_permitted, is_expected);
+    let is_expected = [
+        [true, false, false, true, false, false, false, false].as_slice(),
+        &[true, true, true, true, true, true, true],
+    ];
+    assert_eq!(is_permitted, is_expected.concat());
 }
 
 #[test]
