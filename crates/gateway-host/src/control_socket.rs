@@ -213,6 +213,7 @@ pub(crate) fn create_capture(
             io::ErrorKind::Unsupported => {
                 "the packets of a serial line can be captured only with --routed".to_owned()
             }
+            io::ErrorKind::NotConnected => "the line has hung up".to_owned(),
             _ => failed(&error),
         }
     })

@@ -58,8 +58,9 @@ impl DnsSockets {
         }
     }
 
-    /// Reads the resolvers again if their file has changed. The driver calls this before it runs the
-    /// guest: a forwarder without resolvers asks for nothing, and would never learn of the first one.
+    /// Reads the resolvers again if their file has changed. The driver calls this before it reads the
+    /// queries of the guest: a forwarder without resolvers asks for nothing, and would never learn of
+    /// the first one.
     pub(crate) fn check_resolvers(&mut self, guest: &mut Guest, cx: &mut Cx<'_>) {
         let is_recent = self.checked_at.is_some_and(|at| cx.now - at < CHECK_INTERVAL);
         if !self.follows_file || is_recent {

@@ -9,6 +9,7 @@
 //!    write their output to their devices. A flow that could copy more continues in the next turn.
 //!    Other guests cost nothing.
 //! 4. Write the packets that the rate shared by all guests permits, in rounds of the guests.
+//! 5. Close some sockets of connections that are to be reset.
 //!
 //! A guest whose device fails is removed with its flows, and reported by [`Turn::Lost`].
 
@@ -18,6 +19,7 @@ use crate::guest_device::GuestDevice;
 use crate::poll::{Poll, Source};
 use crate::port::{AddForwardError, GuestSettings, Port};
 use crate::read_buffers::ReadBuffers;
+use crate::reset_queue::ResetQueue;
 use crate::socket_errors::lacks_descriptor;
 use gateway::{Guest, SharedRate};
 use net::meter::{Clock, Meter};
@@ -62,6 +64,8 @@ pub struct EventLoop {
     meter: Meter,
     inbox: Inbox,
     buffers: ReadBuffers,
+    /// The sockets of connections that are to be reset.
+    resets: ResetQueue,
     /// Time at which listeners are served again after an accept has failed.
     accept_again_at: Option<Instant>,
     /// Time from which on the limit of descriptors may be reported again.
@@ -90,6 +94,12 @@ pub enum Notice {
         guest: usize,
         /// The source.
         source: IpAddr,
+    },
+    /// Packets of a guest at a serial line were dropped, because they are longer than the MTU of the
+    /// line. This is reported once.
+    AboveMtu {
+        /// The guest.
+        guest: usize,
     },
     /// Connections were refused or wait because no descriptor is free. This is reported once per
     /// minute at most.
@@ -121,6 +131,7 @@ impl EventLoop {
             meter: Meter::new(Clock::None),
             inbox: Inbox::default(),
             buffers: ReadBuffers::new(),
+            resets: ResetQueue::default(),
             accept_again_at: None,
             descriptor_notice_at: None,
         })
@@ -152,6 +163,7 @@ impl EventLoop {
     pub fn remove_guest(&mut self, number: usize) {
         let Some(mut port) = self.ports.get_mut(number).and_then(Option::take) else { return };
         port.reset_flows();
+        self.resets.append(port.resets());
         if let Some(planned) = port.planned {
             self.deadlines.remove(&(planned, number));
         }
@@ -353,6 +365,7 @@ impl EventLoop {
         }
         self.run_active(waited, now);
         self.transmit_shared(now);
+        self.resets.close_some();
         Ok(outcome)
     }
 
@@ -398,9 +411,13 @@ impl EventLoop {
             let Some(port) = self.ports.get_mut(number).and_then(Option::as_mut) else { continue };
             port.is_active = false;
             let result = port.run(waited, &self.poll, &mut self.buffers, &mut cx);
+            self.resets.append(port.resets());
             let has_more = port.has_more();
             while let Some(source) = port.guest.wrong_source() {
                 self.notices.push_back(Notice::WrongSource { guest: number, source });
+            }
+            if port.guest.reports_packets_above_mtu() {
+                self.notices.push_back(Notice::AboveMtu { guest: number });
             }
             if let Some(rate) = &mut self.shared_rate
                 && port.waits_for_share(now)
@@ -468,7 +485,7 @@ impl EventLoop {
     /// Waits for an event. Returns whether the loop had to sleep.
     fn wait(&mut self, until: Option<Instant>) -> io::Result<bool> {
         let now = self.clock.now();
-        if !self.active.is_empty() {
+        if !self.active.is_empty() || !self.resets.is_empty() {
             self.poll.wait(now, Some(now))?;
             return Ok(false);
         }

@@ -9,7 +9,7 @@ use crate::guest_network::{GuestNetwork, Network4, Network6};
 use crate::guest_summary::{self, GuestSummary};
 use crate::guest_target::{GuestTarget, TargetKind};
 use crate::metrics_endpoint::{self, MetricsEndpoint};
-use crate::port::GuestSettings;
+use crate::port::{GuestSettings, mtu_of};
 use crate::program_error::ProgramError;
 use crate::unix_socket::{self, SocketFile};
 use crate::{guest_metrics, poll};
@@ -136,6 +136,7 @@ impl Program {
         let mut addresses = BTreeSet::new();
         let texts: Vec<&str> = settings.guests.iter().map(|(text, _)| text.as_str()).collect();
         let names = guest_summary::names(&texts);
+        check_devices(&settings.guests)?;
         for (name, (_, target)) in names.iter().zip(&settings.guests) {
             let network = network_of(&settings, target, program.guests.len());
             let address = network.v4.map(|v4| v4.guest);
@@ -222,6 +223,7 @@ impl Program {
         device: GuestDevice,
         watch: Option<NamespaceWatch>,
     ) -> io::Result<()> {
+        let mtu_bytes = mtu_of(&settings.engine.medium);
         let number = self.event_loop.add_guest(settings, device)?;
         if let Some(watch) = &watch {
             self.event_loop.watch(watch, number)?;
@@ -229,7 +231,7 @@ impl Program {
         let v4 = network.v4.map(|v4| IpAddr::from(v4.guest));
         let v6 = network.v6.and_then(|v6| v6.guest).map(IpAddr::from);
         let addresses = v4.into_iter().chain(v6).collect();
-        self.guests.push(NamedGuest { name: name.to_owned(), addresses });
+        self.guests.push(NamedGuest { name: name.to_owned(), addresses, mtu_bytes });
         self.watches.push(watch);
         Ok(())
     }
@@ -281,7 +283,11 @@ impl Program {
                     }
                 }
                 Turn::Ready(number) => self.serve(number),
-                Turn::Notice(notice) => return Ok(ProgramEvent::Notice(self.text_of(notice))),
+                Turn::Notice(notice) => {
+                    if let Some(text) = self.text_of(notice) {
+                        return Ok(ProgramEvent::Notice(text));
+                    }
+                }
                 Turn::Lost(number, error) => {
                     let is_gone = self.is_gone(number).unwrap_or(false);
                     let name = self.remove(number);
@@ -294,8 +300,9 @@ impl Program {
         }
     }
 
-    fn text_of(&self, notice: Notice) -> String {
-        match notice {
+    /// Returns the text of a notice; `None` if the guest is unknown.
+    fn text_of(&self, notice: Notice) -> Option<String> {
+        Some(match notice {
             Notice::NoDescriptor { limit } => {
                 let limit = limit.map_or_else(|| "no limit".to_owned(), |limit| limit.to_string());
                 format!(
@@ -304,15 +311,21 @@ impl Program {
                 )
             }
             Notice::WrongSource { guest, source } => {
-                let unknown = NamedGuest { name: String::new(), addresses: Vec::new() };
-                let NamedGuest { name, addresses } = self.guests.get(guest).unwrap_or(&unknown);
+                let NamedGuest { name, addresses, .. } = self.guests.get(guest)?;
                 let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
                 format!(
                     "{name}: packets from {source} are dropped: configure the address {} at the guest",
                     addresses.join(", ")
                 )
             }
-        }
+            Notice::AboveMtu { guest } => {
+                let NamedGuest { name, mtu_bytes, .. } = self.guests.get(guest)?;
+                format!(
+                    "{name}: packets of more than {mtu_bytes} bytes are dropped: configure this MTU at \
+                     the guest, or its MTU here with mtu=; text or noise on a line has the same effect"
+                )
+            }
+        })
     }
 
     fn is_gone(&self, number: usize) -> io::Result<bool> {
@@ -340,6 +353,17 @@ impl Program {
             control.serve(number, &mut GuestControl { event_loop, guests });
         }
     }
+}
+
+/// Checks that no two guests use one device.
+fn check_devices(guests: &[(String, GuestTarget)]) -> Result<(), ProgramError> {
+    for (number, (text, target)) in guests.iter().enumerate() {
+        let mut before = guests.iter().take(number);
+        if before.any(|(_, other)| other.kind.is_same_device(&target.kind)) {
+            return Err(ProgramError::SameGuest(text.clone()));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the rules for prefixes that are permitted and refused.

@@ -23,6 +23,8 @@ pub(crate) struct NamedGuest {
     pub(crate) name: String,
     /// The addresses of its lease.
     pub(crate) addresses: Vec<IpAddr>,
+    /// The length of the longest packet of its device, in bytes.
+    pub(crate) mtu_bytes: u16,
 }
 
 /// The guests for requests.
@@ -120,7 +122,6 @@ fn start_capture(
     create_capture(path, limit_bytes, start)
 }
 
-/// Returns the number of the guest with a name or an address.
 /// Returns the number of the guest that a request names, by its name or by an address.
 fn number_of(
     name: Option<&str>,

@@ -382,7 +382,7 @@ impl Machine {
         let was_connected = self.stream.is_some();
         let has_more = self.read_frames(guest, cx);
         if was_connected && self.stream.is_none() {
-            guest.end_tcp_flows(cx);
+            guest.end_flows(cx);
         }
         has_more
     }

@@ -32,6 +32,9 @@ pub(crate) fn drops(guest: &Guest) -> Vec<(&'static str, u64)> {
         ("spoofed IPv4 source", spoofed4 + sources.ipv4),
         ("spoofed IPv6 source", spoofed6 + sources.ipv6),
     ];
+    if segment.is_none() {
+        drops.push(("above the MTU", guest.packets_above_mtu()));
+    }
     if let Some(counters) = guest.output_counters() {
         drops.push(("delay", counters.dropped_for_delay));
         drops.push(("output full", counters.dropped_when_full));

@@ -77,7 +77,8 @@ fn write_flows(out: &mut Exposition, guests: &Guests<'_>, now: Instant) {
 }
 
 fn write_bytes(out: &mut Exposition, guests: &Guests<'_>) {
-    let help = "Bytes that guests have sent to hosts, and received from them.";
+    let help = "Bytes that guests have sent to hosts, and received from them. Datagrams that the host \
+                refused are included.";
     out.head("plumb_gateway_bytes", MetricKind::Counter, help);
     for (name, guest) in guests {
         let tcp = guest.tcp().counters();

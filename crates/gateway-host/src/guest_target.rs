@@ -4,6 +4,7 @@ use crate::bit_rate;
 use ipnet::Ipv6Net;
 use net::link::{Link, Llp, Ppp, Slip, ppp};
 use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::{error, fmt};
@@ -17,6 +18,12 @@ const PPP_MTU_BYTES: u16 = 1500;
 /// Number of packets that the link of a line queues. A longer queue would delay every flow, because
 /// it has no order of flows.
 const LINE_QUEUE_PACKETS: usize = 2;
+/// The MTU of a guest, in bytes: from that of RFC 791 to the longest packet of the kernel's TAP.
+const MTU_RANGE_BYTES: RangeInclusive<u16> = 68..=65_521;
+/// Maximum length of the name of a network interface (IFNAMSIZ without the NUL), in bytes.
+const INTERFACE_NAME_MAX_LEN: usize = 15;
+/// Maximum length of the path of a Unix socket (`sun_path` without the NUL), in bytes.
+const SOCKET_PATH_MAX_LEN: usize = 107;
 const DEFAULT_RATE_BPS: u32 = 9600;
 const TAP_NAME: &str = "tap0";
 
@@ -65,6 +72,16 @@ pub enum TargetKind {
     },
 }
 
+impl TargetKind {
+    /// Returns whether two guests would use one device.
+    pub(crate) fn is_same_device(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Line { device, .. }, Self::Line { device: other, .. }) => device == other,
+            _ => self == other,
+        }
+    }
+}
+
 /// A link protocol of a serial line, with or without compressed TCP headers (RFC 1144).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineProtocol {
@@ -111,6 +128,12 @@ impl FromStr for GuestTarget {
             "netns" if !rest.is_empty() => {
                 let path = PathBuf::from("/run/netns").join(rest);
                 TargetKind::Path { path, tap: tap_name() }
+            }
+            "qemu" if rest.len() > SOCKET_PATH_MAX_LEN => {
+                return Err(invalid(format!(
+                    "the path of the socket has {} bytes: use at most {SOCKET_PATH_MAX_LEN}",
+                    rest.len()
+                )));
             }
             "qemu" if !rest.is_empty() => TargetKind::Machine(PathBuf::from(rest)),
             "serial" if !rest.is_empty() => TargetKind::Line {
@@ -177,10 +200,21 @@ impl Settings {
                 }
                 Some(("prefix", value)) => parse_into(value, &mut settings.prefix),
                 Some(("mtu", value)) => {
-                    parse_into(value, &mut settings.mtu_bytes)
-                        && settings.mtu_bytes.is_some_and(|mtu| (68..=65_521).contains(&mtu))
+                    let is_valid = parse_into(value, &mut settings.mtu_bytes)
+                        && settings.mtu_bytes.is_some_and(|mtu| MTU_RANGE_BYTES.contains(&mtu));
+                    if !is_valid {
+                        return Err(invalid(invalid_mtu(value)));
+                    }
+                    true
                 }
-                Some(("tap", value)) if !value.is_empty() => {
+                Some(("tap", value)) => {
+                    if !is_interface_name(value) {
+                        return Err(invalid(format!(
+                            "invalid interface name '{}': use 1 to {INTERFACE_NAME_MAX_LEN} \
+                             characters without space, '/' and ':'",
+                            value.escape_debug()
+                        )));
+                    }
                     settings.tap = Some(value.to_owned());
                     true
                 }
@@ -228,6 +262,18 @@ fn is_unicast(address: Ipv4Addr) -> bool {
         || address.is_multicast()
         || address.is_broadcast()
         || address.octets()[0] == 0)
+}
+
+fn invalid_mtu(value: &str) -> String {
+    let [least, greatest] = [MTU_RANGE_BYTES.start(), MTU_RANGE_BYTES.end()];
+    format!("invalid MTU '{}': use {least} to {greatest} bytes", value.escape_debug())
+}
+
+/// Returns whether a network interface can have the name.
+fn is_interface_name(name: &str) -> bool {
+    (1..=INTERFACE_NAME_MAX_LEN).contains(&name.len())
+        && !matches!(name, "." | "..")
+        && !name.contains(|character: char| character.is_whitespace() || "/:".contains(character))
 }
 
 fn parse_into<T: FromStr>(text: &str, value: &mut Option<T>) -> bool {
@@ -368,5 +414,20 @@ mod tests {
             assert!(parse(text).is_err(), "{text}");
         }
         assert!(parse("blue").unwrap_err().contains("netns:NAME"));
+    }
+
+    #[test]
+    fn a_value_out_of_range_is_refused_with_the_range() {
+        assert_eq!(parse("netns:a?mtu=67").unwrap_err(), "invalid MTU '67': use 68 to 65521 bytes");
+        assert!(parse("netns:a?mtu=65521").is_ok());
+        for name in ["", ".", "a b", "a/b", "a:b", "abcdefghijklmnop"] {
+            let error = parse(&format!("pid:1?tap={name}")).unwrap_err();
+            assert!(error.starts_with("invalid interface name"), "{error}");
+        }
+        assert!(parse("pid:1?tap=abcdefghijklmno").is_ok());
+        let path = "x".repeat(107);
+        assert!(parse(&format!("qemu:{path}")).is_ok());
+        let error = parse(&format!("qemu:{path}x")).unwrap_err();
+        assert_eq!(error, "the path of the socket has 108 bytes: use at most 107");
     }
 }

@@ -31,6 +31,7 @@ pub mod program_error;
 pub mod published_port;
 pub mod qemu_framing;
 mod read_buffers;
+mod reset_queue;
 mod resolv_conf;
 pub mod routed;
 pub mod slirp4netns;

@@ -13,7 +13,7 @@ use open_metrics::exchange::{
 };
 use os::readiness::would_block_as_pending;
 use os::tcp_socket::{self, ListenOptions};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::task::Poll;
 
@@ -38,7 +38,18 @@ pub(crate) struct MetricsEndpoint {
 struct Client {
     stream: TcpStream,
     request: Vec<u8>,
+    /// The rest of the response, once the request is complete.
+    unsent: Option<Vec<u8>>,
     until: Instant,
+}
+
+/// The state of a client after its descriptor was served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ClientState {
+    Reading,
+    /// The socket did not accept the whole response.
+    Writing,
+    Ended,
 }
 
 impl MetricsEndpoint {
@@ -86,9 +97,19 @@ impl MetricsEndpoint {
                 let slot = self.clients.get_mut(index - 1);
                 if let Some(slot) = slot
                     && let Some(client) = slot
-                    && !client.serve(&self.hosts, text)
                 {
-                    *slot = None;
+                    let was_writing = client.unsent.is_some();
+                    let is_kept = match client.serve(&self.hosts, text) {
+                        ClientState::Reading => true,
+                        ClientState::Writing if was_writing => true,
+                        ClientState::Writing => {
+                            event_loop.watch_output(&client.stream, number, true).is_ok()
+                        }
+                        ClientState::Ended => false,
+                    };
+                    if !is_kept {
+                        *slot = None;
+                    }
                 }
             }
             None => {}
@@ -103,7 +124,7 @@ impl MetricsEndpoint {
         let is_watched = event_loop.watch(&stream, number).is_ok();
         if let Some(slot) = self.clients.get_mut(index).filter(|_| is_watched) {
             let until = event_loop.now() + EXCHANGE_TIMEOUT;
-            *slot = Some(Client { stream, request: Vec::new(), until });
+            *slot = Some(Client { stream, request: Vec::new(), unsent: None, until });
         }
     }
 
@@ -125,23 +146,102 @@ impl MetricsEndpoint {
 }
 
 impl Client {
-    /// Reads the request, and answers it if it is complete. Returns whether more must be read.
-    fn serve(&mut self, hosts: &[String], text: &impl Fn() -> String) -> bool {
-        let mut buffer = [0; READ_LEN];
-        match would_block_as_pending(self.stream.read(&mut buffer)) {
-            Poll::Pending => return true,
-            Poll::Ready(Ok(0) | Err(_)) => return false,
-            Poll::Ready(Ok(len)) => {
-                self.request.extend_from_slice(buffer.get(..len).unwrap_or_default());
+    /// Reads the request, and answers it if it is complete.
+    fn serve(&mut self, hosts: &[String], text: &impl Fn() -> String) -> ClientState {
+        if self.unsent.is_none() {
+            match self.read() {
+                Ok(true) => self.unsent = Some(response(&self.request, hosts, text)),
+                Ok(false) => return ClientState::Reading,
+                Err(_) => return ClientState::Ended,
             }
         }
-        if !is_complete(&self.request) {
-            return self.request.len() < REQUEST_MAX_BYTES;
+        match self.write() {
+            Ok(true) => {
+                _ = self.stream.shutdown(Shutdown::Write);
+                ClientState::Ended
+            }
+            Ok(false) => ClientState::Writing,
+            Err(_) => ClientState::Ended,
         }
-        // The response is shorter than the buffer of a new connection. A client that does not read
-        // loses the rest.
-        _ = self.stream.write_all(&response(&self.request, hosts, text));
-        _ = self.stream.shutdown(Shutdown::Write);
-        false
+    }
+
+    /// Reads a part of the request. Returns whether it is complete.
+    fn read(&mut self) -> io::Result<bool> {
+        let mut buffer = [0; READ_LEN];
+        match would_block_as_pending(self.stream.read(&mut buffer)) {
+            Poll::Pending => return Ok(false),
+            Poll::Ready(Ok(0)) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Poll::Ready(len) => {
+                self.request.extend_from_slice(buffer.get(..len?).unwrap_or_default());
+            }
+        }
+        let is_complete = is_complete(&self.request);
+        if !is_complete && self.request.len() >= REQUEST_MAX_BYTES {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        Ok(is_complete)
+    }
+
+    /// Writes as much of the response as the socket accepts. Returns whether nothing is left.
+    fn write(&mut self) -> io::Result<bool> {
+        let unsent = self.unsent.get_or_insert_default();
+        while !unsent.is_empty() {
+            match would_block_as_pending(self.stream.write(unsent)) {
+                Poll::Pending => return Ok(false),
+                Poll::Ready(len) => _ = unsent.drain(..len?),
+            }
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event_loop::Turn;
+    use net::time::Duration;
+
+    /// Number of the listener in the event loop.
+    const LISTENER: usize = 7;
+    /// Length of a response that exceeds the buffer of a socket.
+    const TEXT_LEN: usize = 20_000_000;
+
+    #[test]
+    fn a_long_response_is_sent_completely_to_a_client_that_reads_late() {
+        let mut event_loop = EventLoop::new().unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut endpoint = MetricsEndpoint::bind(address, &[], &event_loop, LISTENER).unwrap();
+        let address = endpoint.listener.local_addr().unwrap();
+        let mut client = TcpStream::connect(address).unwrap();
+        client.write_all(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").unwrap();
+        let text = || "x".repeat(TEXT_LEN);
+        let mut turn = |endpoint: &mut MetricsEndpoint| {
+            let until = event_loop.now() + Duration::from_millis(10);
+            if let Ok(Turn::Ready(number)) = event_loop.turn(Some(until)) {
+                endpoint.serve(number, &event_loop, &text);
+            }
+        };
+        let is_writing = |endpoint: &MetricsEndpoint| {
+            let mut clients = endpoint.clients.iter().flatten();
+            clients.any(|client| client.unsent.is_some())
+        };
+        test_support::poll_until_timeout(|| {
+            turn(&mut endpoint);
+            is_writing(&endpoint).then_some(())
+        });
+        // The response fills the buffers of the sockets before the client reads.
+        let reader = std::thread::spawn(move || {
+            let mut response = Vec::new();
+            client.read_to_end(&mut response).map(|_| response)
+        });
+        test_support::poll_until_timeout(|| {
+            turn(&mut endpoint);
+            reader.is_finished().then_some(())
+        });
+        let response = reader.join().unwrap().unwrap();
+        assert!(response.starts_with(b"HTTP/1.1 200 "));
+        let body = response.iter().rev().take_while(|byte| **byte == b'x').count();
+        assert_eq!(body, TEXT_LEN);
+        assert!(endpoint.clients.iter().all(Option::is_none));
     }
 }

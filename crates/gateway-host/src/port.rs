@@ -8,6 +8,7 @@ use crate::forwards::{Forward, ForwardError, ForwardId, ForwardTable};
 use crate::guest_device::{GuestDevice, ReadState};
 use crate::poll::{Poll, Source};
 use crate::read_buffers::ReadBuffers;
+use crate::reset_queue::ResetQueue;
 use crate::socket_errors::lacks_descriptor;
 use crate::tcp_sockets::TcpSockets;
 use crate::udp_sockets::UdpSockets;
@@ -180,9 +181,14 @@ impl Port {
         std::mem::take(&mut self.tcp.lacked_descriptor)
     }
 
-    /// Resets the sockets of all flows, because the guest is gone.
+    /// Moves the sockets of all flows to those that are to be reset, because the guest is gone.
     pub(crate) fn reset_flows(&mut self) {
         self.tcp.reset_all();
+    }
+
+    /// Returns the sockets that the event loop has to close with a reset.
+    pub(crate) fn resets(&mut self) -> &mut ResetQueue {
+        &mut self.tcp.resets
     }
 
     /// Adds a port forward and opens its sockets.
@@ -276,6 +282,9 @@ impl Port {
         buffers: &mut ReadBuffers,
         cx: &mut Cx<'_>,
     ) -> io::Result<()> {
+        // Before the guest's queries are read, so that none of them goes to a resolver that the file no
+        // longer names.
+        self.dns.check_resolvers(&mut self.guest, cx);
         if std::mem::take(&mut self.is_readable) {
             let turn = (self.number, waited, poll);
             self.device.read(&mut self.guest, &mut self.read_state, turn, cx)?;
@@ -285,7 +294,6 @@ impl Port {
             self.guest.timeout(cx);
         }
         self.tcp.timeout(cx.now);
-        self.dns.check_resolvers(&mut self.guest, cx);
         self.guest.run(cx);
         let ready = std::mem::take(&mut self.unfinished);
         let flows = ready.len();
@@ -433,7 +441,7 @@ impl Port {
 }
 
 /// Returns the length of the longest packet of a medium, in bytes.
-fn mtu_of(medium: &Medium) -> u16 {
+pub(crate) fn mtu_of(medium: &Medium) -> u16 {
     match medium {
         Medium::Datagrams(mtu) => *mtu,
         Medium::Frames(mtu, _) => mtu.saturating_add(ETHERNET_HEADER_LEN),

@@ -43,6 +43,8 @@ pub enum ProgramError {
     Forward(AddForwardError),
     /// Two guests have the same address.
     SameAddress(IpAddr),
+    /// A guest is given twice.
+    SameGuest(String),
     /// The privileges cannot be dropped.
     Privileges(PrivilegeError),
     /// The device of the guest no longer works.
@@ -55,7 +57,10 @@ impl ProgramError {
     /// Returns whether the arguments are the cause, and not the state of this host.
     #[must_use]
     pub const fn is_caused_by_arguments(&self) -> bool {
-        matches!(self, Self::SameAddress(_) | Self::Forward(AddForwardError::Forward(_)))
+        matches!(
+            self,
+            Self::SameAddress(_) | Self::SameGuest(_) | Self::Forward(AddForwardError::Forward(_))
+        )
     }
 }
 
@@ -93,6 +98,7 @@ impl fmt::Display for ProgramError {
             Self::SameAddress(address) => {
                 write!(f, "two guests have the address {address}: give each its own with address=")
             }
+            Self::SameGuest(name) => write!(f, "the guest {name} is given twice"),
             Self::Privileges(error) => error.fmt(f),
             Self::Lost(error) => write!(f, "the device of the guest no longer works: {error}"),
             Self::System(error) => error.fmt(f),

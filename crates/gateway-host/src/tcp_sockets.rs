@@ -17,6 +17,7 @@
 
 use crate::poll::{Poll, Slot, Source};
 use crate::read_buffers::{CHUNK_LEN, ReadBuffers};
+use crate::reset_queue::ResetQueue;
 use crate::socket_errors::{connect_failure, lacks_descriptor};
 use gateway::relay::Key;
 use gateway::{ConnectFailure, Guest};
@@ -63,6 +64,8 @@ pub(crate) struct TcpSockets {
     young: VecDeque<(Instant, Key)>,
     /// Whether a socket could not be opened because no descriptor was free.
     pub(crate) lacked_descriptor: bool,
+    /// The sockets that the event loop has to close.
+    pub(crate) resets: ResetQueue,
 }
 
 #[derive(Debug)]
@@ -224,23 +227,18 @@ impl TcpSockets {
         }
     }
 
-    /// Closes the socket of a flow with a reset.
+    /// Moves the socket of a flow to those that are to be reset.
     pub(crate) fn reset(&mut self, flow: Key) {
-        if let Some(Some(socket)) = self.sockets.get(flow.index())
-            && socket.flow == flow
+        if let Some(slot) = self.sockets.get_mut(flow.index())
+            && let Some(socket) = slot.take_if(|socket| socket.flow == flow)
         {
-            // Without the option, the remote host would receive a FIN.
-            _ = sockopt::set_socket_linger(&socket.fd, Some(Duration::ZERO));
+            self.resets.push(socket.fd);
         }
-        self.remove(flow);
     }
 
-    /// Closes all sockets with a reset, because the guest is gone.
+    /// Moves all sockets to those that are to be reset, because the guest is gone.
     pub(crate) fn reset_all(&mut self) {
-        for socket in self.sockets.drain(..).flatten() {
-            // Without the option, the remote host would receive a FIN, as after a complete transfer.
-            _ = sockopt::set_socket_linger(&socket.fd, Some(Duration::ZERO));
-        }
+        self.sockets.drain(..).flatten().for_each(|socket| self.resets.push(socket.fd));
     }
 
     /// Records the readiness of a socket, and returns its flow. Returns `None` for an event of an

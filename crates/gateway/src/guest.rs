@@ -1,6 +1,8 @@
 //! One guest: its station, and its flows.
 
+mod end_of_guest;
 mod failures;
+mod long_packets;
 mod wrong_sources;
 
 pub use failures::ConnectFailure;
@@ -15,6 +17,7 @@ use crate::relay::tcp_flows::Destination;
 use crate::relay::udp_flows::Marks;
 use crate::relay::{Key, echo_flows, tcp_flows, udp_flows};
 use crate::segment::{self, Segment};
+use long_packets::LongPackets;
 use net::internet::icmp::{ErrorKind, Unreachable};
 use net::internet::{self, Datagram, SourceErrors, ipv4::Protocol};
 use net::link::ppp::Phase;
@@ -126,6 +129,7 @@ pub struct Guest {
     capture: Option<Capture>,
     /// The sources that a guest without a segment must not use.
     wrong_sources: WrongSources,
+    long_packets: LongPackets,
 }
 
 impl Guest {
@@ -177,6 +181,7 @@ impl Guest {
             unsent: None,
             capture: None,
             wrong_sources: WrongSources::default(),
+            long_packets: LongPackets::default(),
         };
         guest.open_line(cx);
         guest
@@ -220,6 +225,7 @@ impl Guest {
     pub fn receive_bytes(&mut self, bytes: &[u8], cx: &mut Cx<'_>) {
         // A guest that was not ready, or that has ended its session, is there now.
         self.open_line(cx);
+        let too_long = long_packets::counted(cx.meter);
         for piece in bytes.chunks(LINE_PIECE_LEN) {
             self.station.receive(piece, cx);
             while self.station.has_input() {
@@ -228,6 +234,7 @@ impl Guest {
                 self.wrong_sources.check(self.station.layers.internet.source_errors());
             }
         }
+        self.long_packets.record(too_long, cx.meter);
     }
 
     /// Processes the consequences of received datagrams and of calls of the driver. Call before
@@ -401,6 +408,18 @@ impl Guest {
     /// once, and at most eight are.
     pub fn wrong_source(&mut self) -> Option<IpAddr> {
         self.wrong_sources.next_source()
+    }
+
+    /// Returns the number of packets of a guest at a serial line that were dropped because they are
+    /// longer than the MTU of the line.
+    #[must_use]
+    pub const fn packets_above_mtu(&self) -> u64 {
+        self.long_packets.count()
+    }
+
+    /// Returns whether packets of [`Self::packets_above_mtu`] are to be reported, once.
+    pub const fn reports_packets_above_mtu(&mut self) -> bool {
+        self.long_packets.take_report()
     }
 
     /// Returns when [`Self::timeout`] has to be called.
@@ -597,12 +616,6 @@ impl Guest {
     /// Reports that the socket of a TCP flow has failed.
     pub fn host_reset(&mut self, flow: Key, cx: &mut Cx<'_>) {
         self.relay.tcp.host_reset(&mut self.station.layers.tcp, flow, cx);
-    }
-
-    /// Ends all TCP flows because the guest is gone, and resets their sockets. Without this, a
-    /// connection on which no data waits would last until its keep-alive fails.
-    pub fn end_tcp_flows(&mut self, cx: &mut Cx<'_>) {
-        self.relay.tcp.end_all(&mut self.station.layers.tcp, cx);
     }
 
     /// Sends datagrams of `size` bytes that the socket of a UDP flow has received from `source` to

@@ -94,11 +94,22 @@ pub(crate) fn print_diagnostic(severity: Severity, sentence: &str) {
 /// Prints a message of a program that goes on. A message that stderr does not accept at once is
 /// dropped, so that it neither delays nor ends the program.
 pub(crate) fn print_event(text: &impl std::fmt::Display) {
-    use os::readiness::{PollFlags, poll_now};
-    let events = poll_now(std::io::stderr(), PollFlags::OUT);
-    if events.is_ok_and(|events| events.contains(PollFlags::OUT)) {
+    if is_stderr_writable() {
         print_line(&records::escape::line(&text.to_string()));
     }
+}
+
+/// Prints an error of a program that goes on, as [`print_event`] prints a message.
+pub(crate) fn print_error_event(error: &anyhow::Error) {
+    if is_stderr_writable() {
+        print_error(error);
+    }
+}
+
+fn is_stderr_writable() -> bool {
+    use os::readiness::{PollFlags, poll_now};
+    let events = poll_now(std::io::stderr(), PollFlags::OUT);
+    events.is_ok_and(|events| events.contains(PollFlags::OUT))
 }
 
 /// Prints a line, which has no control characters, on stderr.

@@ -368,6 +368,8 @@ fn each_failure_to_start_is_one_sentence_with_its_exit_code() {
         let long = format!("/tmp/{}", "x".repeat(104));
         let (message, code) = failure(&namespace, &["--control", &long]);
         assert!(message.contains("at most 107 bytes") && code == Some(4), "{message}");
+        let (message, code) = failure(&namespace, &[&format!("{namespace}?mtu=1400")]);
+        assert!(message.contains("is given twice") && code == Some(2), "{message}");
         let (message, code) = failure("tap0", &[]);
         assert!(message.contains("netns:NAME") && code == Some(2), "{message}");
         let socket = control_path("machine");
@@ -404,6 +406,60 @@ fn messages_that_cannot_be_written_do_not_end_the_gateway() {
         accept(&listener);
         kill_process(Pid::from_child(&gateway), Signal::TERM).unwrap();
         assert_eq!(gateway.wait().unwrap().code(), Some(143));
+    });
+}
+
+#[test]
+fn a_reader_of_the_messages_that_stops_does_not_stop_the_gateway() {
+    in_host_network(|| {
+        let guest = Guest::new();
+        let line = Pty::open(WindowSize { rows: 24, columns: 80 }).unwrap();
+        let serial = format!("serial:{}?link=slip", line.path().display());
+        let namespace = format!("netns:{}", guest.namespace);
+        let (mut reader, mut writer) = std::io::pipe().unwrap();
+        let mut gateway = command(&namespace, &[&[serial.as_str()], &ALLOW_HOST[..]].concat());
+        let child = gateway.stderr(writer.try_clone().unwrap()).spawn().unwrap();
+        let mut gateway = Gateway { child, log: ProgramLog::read(std::io::empty()) };
+        let mut started = Vec::new();
+        rustix::io::ioctl_fionbio(&reader, true).unwrap();
+        poll_until_timeout(|| {
+            let mut buffer = [0; 4096];
+            let len = reader.read(&mut buffer).unwrap_or(0);
+            started.extend_from_slice(&buffer[..len]);
+            let text = String::from_utf8_lossy(&started);
+            text.contains(&format!("{}: ", line.path().display())).then_some(())
+        });
+        rustix::io::ioctl_fionbio(&writer, true).unwrap();
+        while writer.write(&[b'x'; 4096]).is_ok() {}
+        rustix::io::ioctl_fionbio(&writer, false).unwrap();
+        // The gateway reports the end of the line.
+        drop(line);
+        let (listener, address) = listen(HOST);
+        let mut client = guest.connect(address).unwrap();
+        let (mut server, _) = accept(&listener);
+        client.write_all(b"x").unwrap();
+        server.read_exact(&mut [0]).unwrap();
+        kill_process(Pid::from_child(&gateway.child), Signal::TERM).unwrap();
+        assert_eq!(gateway.wait().code(), Some(143));
+    });
+}
+
+#[test]
+fn a_guest_whose_mtu_is_too_small_for_ipv6_has_only_ipv4() {
+    in_host_network(|| {
+        let guests = [Guest::new(), Guest::new()];
+        let [small, large] = guests.each_ref().map(|guest| format!("netns:{}", guest.namespace));
+        let mut started = command(&format!("{small}?mtu=1279"), &[&format!("{large}?mtu=1280")]);
+        started.args(ALLOW_HOST);
+        let gateway = Gateway::start_command(started);
+        gateway.log.wait_for("fd00:");
+        let lines = gateway.log.lines();
+        let addresses_of = |guest: &str| {
+            let line = lines.iter().find_map(|line| line.strip_prefix(guest)).unwrap();
+            line.to_owned()
+        };
+        assert_eq!(addresses_of(&small), ": 10.0.2.100, gateway 10.0.2.2, DNS 10.0.2.3");
+        assert!(addresses_of(&large).contains("; fd00:"), "{lines:?}");
     });
 }
 

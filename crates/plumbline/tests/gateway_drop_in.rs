@@ -524,6 +524,41 @@ fn the_sandbox_of_slirp4netns_has_only_two_directories_and_the_guest_reaches_the
 }
 
 #[test]
+fn an_outbound_interface_of_slirp4netns_that_does_not_exist_is_refused() {
+    on_host(|| {
+        let guest = Guest::new();
+        let target = ["--netns-type=path", &guest.namespace, "tap0"];
+        for (option, text) in [
+            ("--outbound-addr=nosuch0", "outbound-addr has to be valid ipv4 address or interface"),
+            (
+                "--outbound-addr6=nosuch0",
+                "outbound-addr6 has to be valid ipv6 address or interface",
+            ),
+        ] {
+            let (message, code) = failure("slirp4netns", &[&["-c", option], &target[..]].concat());
+            assert!(message.contains(text) && code == Some(1), "{message}{code:?}");
+        }
+    });
+}
+
+#[test]
+fn a_port_that_one_version_of_ip_uses_is_forwarded_for_the_other_one() {
+    on_host(|| {
+        let guest = Guest::new();
+        let (_listener, address) = listen(Ipv4Addr::UNSPECIFIED);
+        let port = address.port().to_string();
+        let served = guest.run(|| TcpListener::bind("[::]:0").unwrap());
+        let target = format!("{port}:{}", served.local_addr().unwrap().port());
+        greet(served);
+        let no_ports = ["-u", "none", "-T", "none", "-U", "none"];
+        let arguments = ["--config-net", "-t", &target, "--netns", &guest.namespace];
+        let _pasta = Pasta::start("one-version", &[&arguments[..], &no_ports].concat());
+        let client = TcpStream::connect(("::1", address.port())).unwrap();
+        assert_eq!(read_greeting(client), "hello");
+    });
+}
+
+#[test]
 fn the_outbound_address_of_slirp4netns_is_the_source_of_connections() {
     on_host(|| {
         let guest = Guest::new();

@@ -92,7 +92,7 @@ impl RoutedControl<'_> {
             let file = CaptureFile::begin(file, format, link, limit_bytes, *now)?;
             // A line whose device has failed has no datagrams.
             if !router.start_capture(line.id) {
-                return Err(io::ErrorKind::Unsupported.into());
+                return Err(io::ErrorKind::NotConnected.into());
             }
             line.capture = Some(file);
             Ok(())
@@ -143,7 +143,7 @@ fn dropped_for_host(router: &Router) -> Option<(String, u64)> {
     (count > 0).then(|| ("host_queue".to_owned(), count))
 }
 
-const fn reasons(drops: &RouterDrops) -> [(&'static str, u64); 12] {
+const fn reasons(drops: &RouterDrops) -> [(&'static str, u64); 13] {
     [
         ("malformed", drops.malformed),
         ("source", drops.source),
@@ -153,6 +153,7 @@ const fn reasons(drops: &RouterDrops) -> [(&'static str, u64); 12] {
         ("line_down", drops.line_down),
         ("time_exceeded", drops.time_exceeded),
         ("too_big", drops.too_big),
+        ("above_mtu", drops.above_mtu),
         ("local", drops.local),
         ("no_buffer", drops.no_buffer),
         ("link", drops.link),

@@ -347,6 +347,15 @@ impl Forwarder {
         self.timeout(cx);
     }
 
+    /// Forgets all queries and responses: the guest is gone.
+    pub fn end_all(&mut self) {
+        self.replies.clear();
+        for outstanding in std::mem::take(&mut self.outstanding) {
+            let attempts = outstanding.attempts.into_iter();
+            self.events.extend(attempts.map(|attempt| Event::Close { query: attempt.query }));
+        }
+    }
+
     /// Returns the resolvers in the order in which they are asked.
     #[must_use]
     pub fn resolvers(&self) -> &[SocketAddr] {

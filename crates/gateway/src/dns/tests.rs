@@ -288,3 +288,16 @@ fn malformed_queries_and_other_operations_get_an_error() {
     assert_eq!((counters.malformed_queries, counters.unsupported_queries), (3, 1));
     assert_eq!(counters.ignored_queries, 2);
 }
+
+#[test]
+fn the_queries_of_a_guest_that_is_gone_are_forgotten() {
+    let mut fixture = Fixture::default();
+    let asked = fixture.query(&query(7)).remove(0);
+    let answered = fixture.query(&query(8)).remove(0);
+    fixture.receive(&answered, &response(answered.id));
+    fixture.forwarder.end_all();
+    assert_eq!((fixture.asked().len(), fixture.open.len()), (0, 0));
+    assert_eq!(fixture.forwarder.outstanding(), 0);
+    fixture.receive(&asked, &response(asked.id));
+    assert!(fixture.forwarder.transmit().is_none());
+}

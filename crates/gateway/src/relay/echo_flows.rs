@@ -235,10 +235,20 @@ impl Flows {
                 self.expiries.push_back((now + CHECK_INTERVAL, key));
                 continue;
             }
-            if let Some(flow) = self.flows.remove(key) {
-                self.by_identifier.remove(&(flow.guest, flow.identifier, flow.is_v4));
-                self.events.push_back(Event::End { flow: key });
-            }
+            self.end(key);
+        }
+    }
+
+    /// Ends all flows: the guest is gone.
+    pub fn end_all(&mut self) {
+        let keys: Vec<Key> = self.flows.iter().map(|(key, _)| key).collect();
+        keys.into_iter().for_each(|key| self.end(key));
+    }
+
+    fn end(&mut self, key: Key) {
+        if let Some(flow) = self.flows.remove(key) {
+            self.by_identifier.remove(&(flow.guest, flow.identifier, flow.is_v4));
+            self.events.push_back(Event::End { flow: key });
         }
     }
 }

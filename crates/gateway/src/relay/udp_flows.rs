@@ -545,6 +545,12 @@ impl Flows {
         self.end(key);
     }
 
+    /// Ends all flows: the guest is gone.
+    pub fn end_all(&mut self) {
+        let keys: Vec<Key> = self.flows.iter().map(|(key, _)| key).collect();
+        keys.into_iter().for_each(|key| self.end(key));
+    }
+
     /// Ends a flow.
     pub fn end(&mut self, key: Key) {
         let Some(flow) = self.flows.remove(key) else { return };

@@ -215,3 +215,15 @@ fn the_guest_is_the_destination_of_replies_in_both_families() {
         assert_eq!(destinations, [guest]);
     }
 }
+
+#[test]
+fn the_flows_of_a_guest_that_is_gone_end_at_once_and_pass_no_reply() {
+    let mut world = World::new(1);
+    let to = IpAddr::from([192, 0, 2, 1]);
+    ping(&mut world, to, 7, 1);
+    let (flow, message) = request(&mut world, to);
+    world.guest.end_flows(&mut world.context.cx());
+    world.settle();
+    assert_eq!(events(&mut world), [Event::End { flow }]);
+    assert!(reply(&mut world, flow, to, &message).is_none());
+}

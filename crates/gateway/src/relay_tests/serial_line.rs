@@ -73,3 +73,17 @@ fn a_guest_that_sends_from_many_addresses_is_reported_a_few_times() {
     }
     assert_eq!((reports, guest.source_errors().ipv4), (8, 100));
 }
+
+#[test]
+fn packets_above_the_mtu_of_the_line_are_counted_and_reported_once() {
+    let mut context = OwnedCx::with_seed(1);
+    let mut guest = guest_with_lease(&mut context);
+    for len in [MTU + 1, MTU + 1, 1006] {
+        let bytes = [&vec![1; len][..], &[END]].concat();
+        // Split anywhere.
+        bytes.chunks(100).for_each(|piece| guest.receive_bytes(piece, &mut context.cx()));
+        assert_eq!(guest.reports_packets_above_mtu(), guest.packets_above_mtu() == 1);
+    }
+    guest.receive_bytes(&packet(1), &mut context.cx());
+    assert_eq!((guest.packets_above_mtu(), guest.udp().len()), (3, 1));
+}

@@ -251,7 +251,7 @@ fn the_flows_of_a_guest_that_is_gone_are_reset_at_once() {
     assert_eq!(world.guest.tcp().len(), 2);
     world.has_vanished = true;
     world.restart_guest();
-    world.guest.end_tcp_flows(&mut world.context.cx());
+    world.guest.end_flows(&mut world.context.cx());
     world.settle();
     assert!(world.host.results[&stream_of(remote_end(1))].is_reset);
     world.assert_nothing_is_left();

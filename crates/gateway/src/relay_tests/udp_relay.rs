@@ -595,3 +595,21 @@ fn a_damaged_datagram_is_dropped() {
     assert_eq!(world.context.counted(net::meter::Counter::UdpErrors), 1);
     world.assert_nothing_is_left();
 }
+
+#[test]
+fn the_flows_of_a_guest_that_is_gone_end_at_once_and_pass_no_answer() {
+    let server = end("192.0.2.1:7");
+    let (mut world, socket, flow) = with_flow(server);
+    let forwarded = forwarded(&mut world, end("198.51.100.9:4000")).unwrap();
+    take(&mut world, flow);
+    world.guest.end_flows(&mut world.context.cx());
+    world.settle();
+    let ended: Vec<_> = std::iter::from_fn(|| event(&mut world)).collect();
+    assert_eq!(ended, [flow, forwarded].map(|flow| Event::End { flow }));
+    assert!(world.guest.udp().is_empty());
+    reply(&mut world, flow, server, b"late", 4);
+    assert_eq!(received(&mut world, socket), []);
+    // The next guest may use the same port.
+    send(&mut world, socket, b"query", server);
+    assert_ne!(bound(&mut world), flow);
+}

@@ -19,6 +19,8 @@ pub enum RouterDrop {
     TimeExceeded,
     /// The packet is longer than the MTU and must not be fragmented.
     TooBig,
+    /// The packet of a line is longer than the MTU of the line.
+    AboveMtu,
     /// The router is the destination, and does not answer.
     Local,
     /// No packet buffer is free for the fragments.
@@ -48,6 +50,8 @@ pub struct RouterDrops {
     pub time_exceeded: u64,
     /// [`RouterDrop::TooBig`]
     pub too_big: u64,
+    /// [`RouterDrop::AboveMtu`]
+    pub above_mtu: u64,
     /// [`RouterDrop::Local`]
     pub local: u64,
     /// [`RouterDrop::NoBuffer`]
@@ -70,6 +74,7 @@ impl RouterDrops {
             + self.line_down
             + self.time_exceeded
             + self.too_big
+            + self.above_mtu
             + self.local
             + self.no_buffer
             + self.link
@@ -86,6 +91,7 @@ impl RouterDrops {
             RouterDrop::LineDown => &mut self.line_down,
             RouterDrop::TimeExceeded => &mut self.time_exceeded,
             RouterDrop::TooBig => &mut self.too_big,
+            RouterDrop::AboveMtu => &mut self.above_mtu,
             RouterDrop::Local => &mut self.local,
             RouterDrop::NoBuffer => &mut self.no_buffer,
             RouterDrop::Link => &mut self.link,

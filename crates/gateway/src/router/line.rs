@@ -9,6 +9,7 @@ use crate::queue::{Discipline, PacketQueue, QueueSettings};
 use net::Cx;
 use net::link::ppp::{self, Phase};
 use net::link::{Event, Link, Llp, Ppp, Slip};
+use net::meter::Counter;
 use net::packet::{Packet, Pool};
 use net::time::{Duration, Instant};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -250,9 +251,14 @@ impl Line {
         counters: &mut RouterCounters,
         cx: &mut Cx<'_>,
     ) {
+        let before = cx.meter.counted(Counter::LinkPacketsTooLong);
         for chunk in bytes.chunks(CHUNK) {
             self.link.receive(chunk, pool, cx);
             self.collect(pool, counters, cx);
+        }
+        for _ in before..cx.meter.counted(Counter::LinkPacketsTooLong) {
+            counters.received += 1;
+            counters.drops.count(RouterDrop::AboveMtu);
         }
     }
 

@@ -130,8 +130,8 @@ pub(crate) fn run(arguments: &Arguments) -> exit::Result {
             ProgramEvent::GuestGone(guest) => exit::print_event(&format_args!("{guest} is gone")),
             ProgramEvent::Notice(text) => exit::print_event(&text),
             ProgramEvent::GuestLost(guest, error) => {
-                let error = anyhow::anyhow!("{guest} has failed: {error}");
-                result = Err(failed(error, Failure::ThisMachine));
+                exit::print_error_event(&anyhow::anyhow!("{guest} has failed: {error}"));
+                result = Err(Failure::ThisMachine);
             }
             ProgramEvent::Signal(number) => {
                 termination::record(number);

@@ -102,8 +102,8 @@ pub(crate) fn run(
                 break;
             }
             RoutedEnd::Lost(name, error) => {
-                let error = anyhow::anyhow!("{name} has failed: {error}");
-                result = Err(failed(error, Failure::ThisMachine));
+                exit::print_error_event(&anyhow::anyhow!("{name} has failed: {error}"));
+                result = Err(Failure::ThisMachine);
             }
         }
     }

@@ -115,6 +115,36 @@ fn the_packets_of_a_guest_are_captured_on_request() {
 }
 
 #[test]
+fn a_capture_beyond_the_limit_of_the_size_of_files_fails_and_the_gateway_goes_on() {
+    on_host(|| {
+        let guest = Guest::new();
+        let directory = Directory::new("capture-limit");
+        let control = directory.path("control");
+        let target = format!("netns:{}", guest.namespace);
+        let words = ["gateway", &target, "--allow", "10.99.0.0/16", "--control", &control];
+        let plumb = named("plumb", &words);
+        let mut limited = Command::new("sh");
+        // One block of 512 or 1024 bytes, with the signal's default action.
+        limited.args(["-c", "ulimit -f 1; exec \"$@\"", "sh"]);
+        limited.arg(plumb.get_program()).args(plumb.get_args()).stdin(Stdio::null());
+        let mut gateway = Foreground(limited.stderr(Stdio::piped()).spawn().unwrap());
+        ProgramLog::read(gateway.0.stderr.take().unwrap()).wait_for("10.0.2.100");
+        let file = directory.path("guest.pcapng");
+        let request = format!(r#"{{"command":"capture","file":"{file}"}}"#);
+        assert_eq!(ask(&control, &request), "{\"done\":true}\n");
+        let (listener, address) = listen(HOST);
+        for _ in 0..10 {
+            let _client = guest.connect(address).unwrap();
+            accept(&listener);
+        }
+        let reply = ask(&control, r#"{"command":"stop-capture"}"#);
+        assert!(reply.contains("\"failure\":\"") && reply.contains("too large"), "{reply}");
+        let _client = guest.connect(address).unwrap();
+        accept(&listener);
+    });
+}
+
+#[test]
 #[ignore = "needs tcpdump"]
 fn tcpdump_reads_a_file_of_captured_packets() {
     if Command::new("tcpdump").arg("--version").output().is_err() {

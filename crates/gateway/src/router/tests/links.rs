@@ -221,3 +221,17 @@ fn a_line_is_refused_if_its_address_is_in_use_or_no_host_address() {
     assert!((5..19).all(|host| add(slip_line(host)).is_none()));
     assert_eq!(add(slip_line(19)), Some(AddLineError::TooManyLines));
 }
+
+#[test]
+fn a_packet_above_the_mtu_of_its_line_is_counted() {
+    const END: u8 = 0o300;
+    let mut fixture = Fixture::new(vec![slip_line(2)]);
+    let id = fixture.lines[0].0;
+    for len in [1, 10_000] {
+        let bytes = [vec![1; len], vec![END]].concat();
+        fixture.router.receive(id, &bytes, &mut fixture.context.cx());
+    }
+    fixture.assert_balanced();
+    let drops = fixture.router.counters().drops;
+    assert_eq!((drops.malformed, drops.above_mtu), (1, 1));
+}
