@@ -159,7 +159,8 @@ impl EventLoop {
         self.shared_rate = Some(SharedRate::new(bits_per_s));
     }
 
-    /// Removes a guest. Its connections are reset, and its sockets are closed.
+    /// Removes a guest. The next turns reset its connections, as does the end of the event loop; its
+    /// other sockets are closed.
     pub fn remove_guest(&mut self, number: usize) {
         let Some(mut port) = self.ports.get_mut(number).and_then(Option::take) else { return };
         port.reset_flows();

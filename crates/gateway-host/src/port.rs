@@ -73,6 +73,8 @@ pub(crate) struct Port {
     /// TCP flows that can copy more.
     unfinished: Vec<Key>,
     is_readable: bool,
+    /// Whether events of the guest may wait for the next turn.
+    may_have_events: bool,
     /// The rate limit of the output, unless the device is a line.
     limit: Option<RateLimit>,
     /// Whether the output shares the rate of all guests.
@@ -90,6 +92,9 @@ pub(crate) struct Port {
     pub(crate) capture: Option<CaptureFile>,
 }
 
+/// Maximum number of sockets that are connected in a turn. The kernel looks for a free port, which
+/// takes milliseconds if most ports towards a host are in use, and the other guests wait.
+const CONNECTS_MAX: usize = 8;
 /// Time after which an output that had no packet buffer is tried again.
 const RETRY_TIME: Duration = Duration::from_millis(10);
 /// Prefix of the lengths of an Ethernet frame.
@@ -136,6 +141,7 @@ impl Port {
             read_state: ReadState::default(),
             unfinished: Vec::new(),
             is_readable: false,
+            may_have_events: false,
             limit: rate_bps.filter(|_| line_rate.is_none()).map(RateLimit::new),
             is_sharing: total_bps.is_some() && line_rate.is_none(),
             is_rate_used_up: false,
@@ -149,7 +155,7 @@ impl Port {
 
     /// Returns whether the port has work that waits for no event.
     pub(crate) fn has_more(&self) -> bool {
-        !self.unfinished.is_empty() || self.is_readable
+        !self.unfinished.is_empty() || self.is_readable || self.may_have_events
     }
 
     /// Returns when [`Self::run`] has to be called.
@@ -300,9 +306,15 @@ impl Port {
         for flow in ready {
             self.copy((flow, flows), poll, buffers, cx);
         }
-        while let Some(event) = self.guest.event() {
+        let mut connects = 0;
+        while connects < CONNECTS_MAX
+            && let Some(event) = self.guest.event()
+        {
+            let is_connect = matches!(event, Event::Tcp(tcp_flows::Event::Connect { .. }));
+            connects += usize::from(is_connect);
             self.execute(event, poll, buffers, cx);
         }
+        self.may_have_events = connects == CONNECTS_MAX;
         let written = self.write(poll, cx);
         self.drain_capture();
         written
