@@ -4,7 +4,10 @@
 //! store, which on a common processor costs the same as adding to a plain number. Readers never
 //! interrupt the writer: a meter without readers has no extra cost, and the meter of a waiting
 //! thread can be read like that of a running thread. Each value is read atomically. The accounts
-//! are read together under a sequence lock, so they are consistent and add up to the total exactly.
+//! are read together under a sequence lock, so they belong to one moment and add up to the total
+//! exactly. A reader that meets a change at each of its attempts takes the total from the accounts
+//! that it has read: they still add up, but a visit may be missing from its account and be charged
+//! to the current one.
 
 use super::distribution::Distribution;
 use super::shared_value::SharedValue;
@@ -127,7 +130,8 @@ impl CounterBlock {
     }
 
     pub(super) fn add_to(&self, sum: &mut Snapshot, now: u64) {
-        let (mut accounts, charged_until, current, recent_windows) = self.read_consistently();
+        let Reading { mut accounts, charged_until, current, recent_window } =
+            self.read_consistently();
         let elapsed = if self.visits.is_some() { now.saturating_sub(charged_until) } else { 0 };
         let current = usize::try_from(current).ok().and_then(|index| accounts.get_mut(index));
         if let Some(account) = current {
@@ -142,7 +146,7 @@ impl CounterBlock {
             *sum = sum.saturating_add(more);
         }
         sum.total = sum.total.saturating_add(charged_until.saturating_sub(self.started) + elapsed);
-        sum.add_recent_window(RecentWindow::difference(recent_windows));
+        sum.add_recent_window(recent_window);
         add(&mut sum.units, &self.units);
         add(&mut sum.counters, &self.counters);
         let visits = self.visits.iter().flat_map(|visits| visits.iter());
@@ -153,29 +157,50 @@ impl CounterBlock {
     }
 
     /// Reads the accounts and their related values consistently, under the sequence lock.
-    fn read_consistently(
-        &self,
-    ) -> ([u64; Account::COUNT], u64, u64, [[u64; RecentWindow::LEN]; 2]) {
-        let read = || {
-            let accounts = from_fn(|index| self.accounts.get(index).map_or(0, SharedValue::get));
-            let recent_windows =
-                self.recent_windows.each_ref().map(|one| one.each_ref().map(SharedValue::get));
-            (accounts, self.charged_until.get(), self.current.get(), recent_windows)
-        };
+    ///
+    /// After [`READ_ATTEMPTS_MAX`] attempts, for example if the writer was preempted in the middle
+    /// of a change, the accounts may belong to different moments. All time since the start is
+    /// charged to an account, so the sum of the accounts determines `charged_until`. The recent
+    /// window could mix two windows and is left out.
+    fn read_consistently(&self) -> Reading {
         for _ in 0..READ_ATTEMPTS_MAX {
             let sequence = self.sequence.0.load(Ordering::Acquire);
             if sequence.is_multiple_of(2) {
-                let values = read();
+                let reading = self.read();
                 fence(Ordering::Acquire);
                 if self.sequence.get() == sequence {
-                    return values;
+                    return reading;
                 }
             }
             core::hint::spin_loop();
         }
-        // The writer was preempted in the middle of a change: the sum may be off by one visit.
-        read()
+        let reading = self.read();
+        let charged = reading.accounts.iter().sum::<u64>();
+        Reading {
+            charged_until: self.started.saturating_add(charged),
+            recent_window: None,
+            ..reading
+        }
     }
+
+    fn read(&self) -> Reading {
+        let recent_windows =
+            self.recent_windows.each_ref().map(|one| one.each_ref().map(SharedValue::get));
+        Reading {
+            accounts: self.accounts.each_ref().map(SharedValue::get),
+            charged_until: self.charged_until.get(),
+            current: self.current.get(),
+            recent_window: RecentWindow::difference(recent_windows),
+        }
+    }
+}
+
+/// The values under the sequence lock.
+struct Reading {
+    accounts: [u64; Account::COUNT],
+    charged_until: u64,
+    current: u64,
+    recent_window: Option<RecentWindow>,
 }
 
 impl Snapshot {
@@ -276,6 +301,29 @@ mod tests {
         let mut meter = metered();
         (0..99).for_each(|_| meter.transaction());
         assert_eq!(meter.counter_block().snapshot(1_000).recent_window, None);
+    }
+
+    #[test]
+    fn accounts_read_in_the_middle_of_a_change_add_up_to_the_total() {
+        let mut meter = metered();
+        for _ in 0..100 {
+            meter.transaction();
+        }
+        enter_at(&mut meter, 1_100, Account::Telnet);
+        enter_at(&mut meter, 1_140, Account::Terminal);
+        let counter_block = meter.counter_block();
+        assert!(counter_block.snapshot(1_150).recent_window.is_some());
+        counter_block.change(|| {
+            counter_block.accounts[Account::Terminal as usize].add(5);
+            let snapshot = counter_block.snapshot(1_150);
+            assert_eq!((snapshot.accounts.iter().sum::<u64>(), snapshot.total), (150, 150));
+            assert_eq!(snapshot.charged(Account::Terminal), 10);
+            assert_eq!(snapshot.recent_window, None);
+            counter_block.charged_until.set(1_145);
+        });
+        let snapshot = counter_block.snapshot(1_150);
+        assert_eq!((snapshot.accounts.iter().sum::<u64>(), snapshot.total), (150, 150));
+        assert!(snapshot.recent_window.is_some());
     }
 
     #[test]
