@@ -1,5 +1,6 @@
 //! Sender and receiver over a simulated line, and golden frames.
 
+use super::zmodem_receiver::CAPABILITIES;
 use super::zmodem_sender::ENDED_TIME;
 use super::*;
 use crate::modem::simulated_line::{
@@ -156,6 +157,13 @@ fn answer(receiver: &mut Receiver, mut input: &[u8], cx: &mut OwnedCx) -> Vec<u8
     receiver.receive(&mut input, &mut cx.cx());
     while receiver.transmit(&mut out).is_some() {}
     out
+}
+
+/// Passes a header to the sender.
+fn receive_header(sender: &mut Sender, header: header::Header, cx: &mut OwnedCx) {
+    let mut bytes = Vec::new();
+    header.put_hex(&mut bytes);
+    sender.receive(&mut bytes.as_slice(), &mut cx.cx());
 }
 
 #[test]
@@ -621,6 +629,73 @@ fn a_damaged_request_is_not_found() {
         ),
         None
     );
+}
+
+#[test]
+fn a_file_whose_offer_was_answered_twice_is_sent_twice_at_most() {
+    // A damaged header of the sender is followed by a second offer, whose answer arrives after the
+    // file was sent.
+    for (seed, interval_bytes) in [
+        (8_580_797_908_671_617_267, 906),
+        (13_967_944_843_113_203_224, 600),
+        (9_439_404_605_105_930_734, 2439),
+        (13_040_524_671_225_914_971, 2822),
+    ] {
+        let files = vec![file(1024), file(10)];
+        let faults = Faults { interval_bytes, delay: Duration::ZERO };
+        let result = transfer(&files, faults, seed).run();
+        assert_eq!((result.sender_failure, result.receiver_failure), (None, None), "seed {seed}");
+        assert_eq!(result.files, files, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_receiver_that_requests_data_again_and_then_has_all_ends_the_file() {
+    let mut sender = Sender::new(Instant::ZERO);
+    let mut cx = OwnedCx::default();
+    let (info, content) = file(1024);
+    receive_header(&mut sender, header::Header::zrinit(CAPABILITIES), &mut cx);
+    assert_eq!(sender.event(), Some(SenderEvent::NextFile));
+    sender.offer(&info, &mut cx.cx());
+    let zrpos = header::Header::new(header::FrameType::Zrpos, 0);
+    receive_header(&mut sender, zrpos, &mut cx);
+    assert_eq!(sender.event(), Some(SenderEvent::Accepted(0)));
+    while let Some(request) = sender.data_request() {
+        let start = usize::try_from(request.position).unwrap();
+        sender.put_data(&content[start..], &mut cx.cx());
+    }
+    receive_header(&mut sender, zrpos, &mut cx);
+    assert_eq!(sender.event(), None);
+    receive_header(&mut sender, header::Header::zrinit(CAPABILITIES), &mut cx);
+    assert_eq!(sender.event(), Some(SenderEvent::FileComplete));
+    // While the data of the next file is sent, ZRINIT is not its end.
+    assert_eq!(sender.event(), Some(SenderEvent::NextFile));
+    sender.offer(&info, &mut cx.cx());
+    receive_header(&mut sender, zrpos, &mut cx);
+    assert_eq!(sender.event(), Some(SenderEvent::Accepted(0)));
+    receive_header(&mut sender, header::Header::zrinit(CAPABILITIES), &mut cx);
+    assert_eq!(sender.event(), None);
+}
+
+#[test]
+fn the_digits_of_a_damaged_header_are_not_text_of_the_session() {
+    let damaged: [&[u8]; 4] = [
+        b"**\x18B060000 000cd85\r\x8a\x11",
+        b"**\x18B06000000000cd85\r\x8a\x11",
+        b"**\x18C0600000000cd85\r\x8a\x11",
+        b"**B0600000000cd85\r\x8a\x11",
+    ];
+    for header in damaged {
+        let mut sender = Sender::new(Instant::ZERO);
+        let mut cx = OwnedCx::default();
+        receive_header(&mut sender, header::Header::zrinit(CAPABILITIES), &mut cx);
+        assert_eq!(sender.event(), Some(SenderEvent::NextFile));
+        sender.finish(&mut cx.cx());
+        sender.receive(&mut &header[..], &mut cx.cx());
+        assert!(!sender.has_unexpected_text(), "{header:?}");
+        sender.receive(&mut &b"user@host:~$ "[..], &mut cx.cx());
+        assert!(sender.has_unexpected_text(), "{header:?}");
+    }
 }
 
 proptest! {

@@ -29,7 +29,7 @@ type LineEndCodes = [u8; 2];
 /// Line end of a header in hexadecimal digits. XON is missing after ZFIN of most senders.
 const LINE_END: &[LineEndCodes] = &[[b'\r', 0x8d], [b'\n', 0x8a], [0x11, 0x91]];
 
-const CAPABILITIES: Capabilities = Capabilities {
+pub(super) const CAPABILITIES: Capabilities = Capabilities {
     is_full_duplex: true,
     overlaps_io: true,
     has_crc32: true,

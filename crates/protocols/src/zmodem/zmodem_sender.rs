@@ -72,6 +72,8 @@ const ASSUMED_BUFFER_LEN: u32 = 1024;
 const OUTPUT_MAX_BYTES: usize = 8 * 1024;
 /// Timeout for the line end of the receiver's ZFIN. Our choice: it follows at once.
 const LINE_END_TIMEOUT: Duration = Duration::from_millis(300);
+/// Maximum length of a header in hexadecimal digits after its first byte, with its line end.
+const HEX_HEADER_REST_MAX_LEN: u8 = 20;
 /// Maximum number of times that ZFIN is repeated: the files are complete.
 const ZFIN_REPETITIONS: u8 = 2;
 
@@ -100,6 +102,8 @@ pub struct Sender {
     longest_ack_delay: Duration,
     /// Text since the last header of the receiver.
     text: UnexpectedText,
+    /// Maximum number of bytes that may still belong to a damaged header, and are no text.
+    damaged_rest_len: u8,
     /// Number of requests for an answer since this text began.
     probes: usize,
     /// The event that [`Self::event`] returns next.
@@ -140,6 +144,10 @@ struct FileProgress {
     is_in_frame: bool,
     /// Whether the sender waits for the acknowledgment of `next`.
     is_waiting: bool,
+    /// All bytes before this position were sent, even if some were requested again since.
+    sent_until: u32,
+    /// Whether ZEOF was sent, even if data was requested again since.
+    has_sent_end: bool,
 }
 
 impl FileProgress {
@@ -150,6 +158,8 @@ impl FileProgress {
             requested: position,
             is_in_frame: false,
             is_waiting: false,
+            sent_until: position,
+            has_sent_end: false,
         }
     }
 }
@@ -180,6 +190,7 @@ impl Sender {
             shortest_ack_delay: None,
             longest_ack_delay: Duration::ZERO,
             text: UnexpectedText::default(),
+            damaged_rest_len: 0,
             probes: 0,
             pending: None,
         }
@@ -298,6 +309,8 @@ impl Sender {
             SubpacketEnd::Zcrcg | SubpacketEnd::Zcrce => {}
         }
         progress.is_in_frame = !end.ends_frame();
+        progress.sent_until = progress.sent_until.max(next);
+        progress.has_sent_end |= data.is_empty();
         let progress = *progress;
         put_subpacket(data, end, check, self.escaping, &mut self.output);
         cx.meter.count(Counter::ModemFramesOut);
@@ -342,27 +355,41 @@ impl Sender {
             *input = rest;
             let was_hunting = self.parser.is_hunting();
             match self.parser.push(byte) {
-                // Before the first header, the remote program may print text.
-                None if was_hunting
-                    && self.parser.is_hunting()
-                    && self.state != State::Starting =>
-                {
-                    self.text.push(byte, cx.now);
-                }
+                None if self.parser.is_hunting() => self.process_text(byte, was_hunting, cx),
                 None => {}
                 Some(Parsed::Cancelled) => self.fail(ModemFailure::Cancelled),
                 Some(Parsed::Header(header)) => {
                     cx.meter.count(Counter::ModemFramesIn);
                     self.has_answer = true;
                     self.text.clear();
+                    self.damaged_rest_len = 0;
                     self.probes = 0;
                     self.on_header(header, cx);
                 }
                 // The receiver repeats its header after a timeout.
                 Some(Parsed::DamagedHeader | Parsed::DamagedSubpacket | Parsed::Subpacket(_)) => {
+                    self.damaged_rest_len = HEX_HEADER_REST_MAX_LEN;
                     cx.meter.count(Counter::ModemErrors);
                 }
             }
+        }
+    }
+
+    /// Processes a byte outside of a header. `was_hunting` states whether the byte before it was also
+    /// outside; otherwise, this byte is an error in the start of a header.
+    fn process_text(&mut self, byte: u8, was_hunting: bool, cx: &Cx<'_>) {
+        if !was_hunting {
+            self.damaged_rest_len = HEX_HEADER_REST_MAX_LEN;
+        }
+        // The digits after an error are those of the receiver, which has not ended.
+        if self.damaged_rest_len > 0 {
+            self.damaged_rest_len = match byte {
+                b'\n' | 0x8a => 0,
+                _ => self.damaged_rest_len - 1,
+            };
+        } else if self.state != State::Starting {
+            // Before the first header, the remote program may print text.
+            self.text.push(byte, cx.now);
         }
     }
 
@@ -385,6 +412,11 @@ impl Sender {
                 self.on_next_file(SenderEvent::NextFile);
             }
             (FrameType::Zrinit, State::Ending(_)) => self.on_next_file(SenderEvent::FileComplete),
+            // A repeated ZRPOS has arrived after ZEOF was sent, but the receiver has the whole file
+            // and will not acknowledge its data again.
+            (FrameType::Zrinit, State::Sending(progress)) if progress.has_sent_end => {
+                self.on_next_file(SenderEvent::FileComplete);
+            }
             (FrameType::Zskip, State::Offering(_) | State::Sending(_) | State::Ending(_)) => {
                 self.on_next_file(SenderEvent::Skipped);
             }
@@ -445,17 +477,18 @@ impl Sender {
 
     /// Handles a request for data from an earlier position, after an error.
     fn on_zrpos(&mut self, position: u32, progress: FileProgress, cx: &mut Cx<'_>) {
-        if position > progress.next {
+        if position > progress.sent_until {
             return cx.meter.count(Counter::ModemIgnored);
         }
-        // The receiver has all bytes before the position.
+        // The receiver has all bytes before the position, which is after `next` if an old request has
+        // caused data to be sent again.
         if position > progress.acknowledged {
             self.record_progress(cx);
         } else if cx.now - self.progress_at > PROGRESS_TIMEOUT {
             return self.fail(ModemFailure::TooManyErrors);
         }
         self.resumes_at = Some(cx.now + QUIET_TIME);
-        self.rewind(position, cx);
+        self.rewind(progress, position, cx);
     }
 
     fn record_progress(&mut self, cx: &Cx<'_>) {
@@ -463,17 +496,19 @@ impl Sender {
         self.progress_at = cx.now;
     }
 
-    fn rewind(&mut self, position: u32, cx: &mut Cx<'_>) {
+    fn rewind(&mut self, progress: FileProgress, position: u32, cx: &mut Cx<'_>) {
         cx.meter.count(Counter::ModemRetransmissions);
-        match self.state {
-            State::Sending(progress) if progress.is_in_frame => self.end_frame(),
-            _ => self.output.clear(),
+        match progress.is_in_frame {
+            true => self.end_frame(),
+            false => self.output.clear(),
         }
         self.subpacket_len = (self.subpacket_len / 2).max(SUBPACKET_MIN_LEN);
         self.sent_subpackets = 0;
         self.window_bytes = (self.window_bytes / 2).max(WINDOW_MIN_BYTES);
         self.timed_request = None;
-        self.state = State::Sending(FileProgress::at(position));
+        let FileProgress { sent_until, has_sent_end, .. } = progress;
+        self.state =
+            State::Sending(FileProgress { sent_until, has_sent_end, ..FileProgress::at(position) });
         self.timer.start(cx.now, DATA_TIMEOUT);
     }
 
@@ -663,9 +698,7 @@ impl Sender {
         match self.state {
             State::Starting => self.send(FrameType::Zrqinit, 0, cx),
             State::Offering(_) => self.send_offer(cx),
-            State::Sending(progress) => {
-                self.rewind(progress.acknowledged, cx);
-            }
+            State::Sending(progress) => self.rewind(progress, progress.acknowledged, cx),
             State::Ending(progress) => self.send(FrameType::Zeof, progress.next, cx),
             State::Finishing => self.send(FrameType::Zfin, 0, cx),
             State::NextFile | State::ComputingCrc(_) | State::Closing | State::Ended => {}
