@@ -78,6 +78,8 @@ pub enum ForwardError {
     Conflict(ForwardId),
     /// The guest would have ports above 65,535.
     GuestPorts,
+    /// The address of the host is a multicast address, which the gateway does not join.
+    Multicast(IpAddr),
     /// The table has [`FORWARDS_MAX`] forwards.
     TooMany,
 }
@@ -193,6 +195,9 @@ impl ForwardTable {
         if forward.guest_port_for(forward.host_ports.last).is_none() || forward.guest_port == 0 {
             return Err(ForwardError::GuestPorts);
         }
+        if let Some(address) = forward.bind.address.filter(IpAddr::is_multicast) {
+            return Err(ForwardError::Multicast(address));
+        }
         let conflict = self.forwards.iter().find(|(_, other)| {
             other.transport == forward.transport
                 && other.host_ports.overlaps(forward.host_ports)
@@ -235,6 +240,9 @@ impl fmt::Display for ForwardError {
                  other ports"
             ),
             Self::GuestPorts => f.write_str("the ports of the guest must be 1 to 65535"),
+            Self::Multicast(address) => {
+                write!(f, "{address} is a multicast address: use an address of the host")
+            }
             Self::TooMany => write!(f, "more than {FORWARDS_MAX} forwards"),
         }
     }
@@ -318,6 +326,16 @@ mod tests {
         table.add(forward("all", (1, 6), 65_530)).unwrap();
         assert_eq!(PortRange::new(0, 5), None);
         assert_eq!(PortRange::new(6, 5), None);
+    }
+
+    #[test]
+    fn a_forward_at_a_multicast_address_is_rejected() {
+        let mut table = ForwardTable::default();
+        for address in ["224.0.0.251", "ff02::fb"] {
+            let error = ForwardError::Multicast(address.parse().unwrap());
+            assert_eq!(table.add(forward(address, (5353, 5353), 5353)), Err(error));
+        }
+        assert_eq!(table.rejected, 2);
     }
 
     #[test]

@@ -1,19 +1,23 @@
 //! The resolvers of the host, from /etc/resolv.conf (resolv.conf(5)).
 
-use std::fs;
+use rustix::fs::{Mode, OFlags, open};
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
 use std::time::SystemTime;
 
 const PATH: &str = "/etc/resolv.conf";
 const DOMAIN_PORT: u16 = 53;
+/// Maximum length of the file. Our choice; the rest of a longer file is ignored.
+const TEXT_MAX_BYTES: u64 = 64 * 1024;
 /// Maximum number of resolvers, that of the C library.
 const RESOLVERS_MAX: usize = 3;
 
 /// Returns the resolvers, in the order in which they are asked.
 pub(crate) fn read() -> Vec<SocketAddr> {
     // Without the file, the C library asks the local host, which a guest must not reach unasked.
-    fs::read_to_string(PATH).map(|text| parse(&text)).unwrap_or_default()
+    read_text(PATH).map(|text| parse(&text)).unwrap_or_default()
 }
 
 /// Identifies the content of the file without reading it. The path may be a link that is replaced,
@@ -36,7 +40,24 @@ pub(crate) fn version() -> Option<Version> {
 
 /// Returns the search list: the names of the last `search` or `domain` line.
 pub(crate) fn search_list() -> Vec<String> {
-    fs::read_to_string(PATH).map(|text| parse_search_list(&text)).unwrap_or_default()
+    read_text(PATH).map(|text| parse_search_list(&text)).unwrap_or_default()
+}
+
+/// Returns the complete lines of the file at `path`. All guests wait meanwhile: a FIFO would wait for
+/// a writer, and a device may have no end.
+fn read_text(path: &str) -> io::Result<String> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(open(path, flags, Mode::empty())?);
+    if !file.metadata()?.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut text = Vec::new();
+    let len = file.take(TEXT_MAX_BYTES).read_to_end(&mut text)?;
+    if len as u64 == TEXT_MAX_BYTES {
+        let complete = text.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
+        text.truncate(complete);
+    }
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 fn parse_search_list(text: &str) -> Vec<String> {

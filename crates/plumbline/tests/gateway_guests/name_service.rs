@@ -4,6 +4,7 @@ use super::gateway_harness::{
     DNS, GUEST, Gateway, Guest, HOST, TIMEOUT, TestFile, accept, command, in_host_network,
     receive_from, with_mount,
 };
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
@@ -368,5 +369,31 @@ fn resolvers_behind_a_link_are_used_and_replaced_with_it() {
         symlink(&other.0, etc.join("new")).unwrap();
         fs::rename(etc.join("new"), &link).unwrap();
         wait_for_answer(&guest, [192, 0, 2, 2]);
+    });
+}
+
+#[test]
+fn a_file_of_resolvers_that_cannot_be_read_to_its_end_does_not_stop_the_gateway() {
+    in_host_network(|| {
+        Resolver::at(HOST).answer_all([192, 0, 2, 1]);
+        let guest = Guest::new();
+        let etc = TestFile::directory("etc");
+        let path = etc.join("resolv.conf");
+        let gateway = command(&format!("netns:{}", guest.namespace), &[]);
+        fs::write(&path, resolv_conf(&[HOST])).unwrap();
+        let _gateway = Gateway::start_command(with_mount(&etc, "/etc", &gateway));
+        let fifo = etc.join("fifo");
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let long = etc.join("long");
+        fs::write(&long, format!("#{}\nnameserver {HOST}\n", "x".repeat(1 << 20))).unwrap();
+        for unreadable in [fifo, "/dev/zero".to_owned(), long] {
+            wait_for_answer(&guest, [192, 0, 2, 1]);
+            symlink(&unreadable, etc.join("new")).unwrap();
+            fs::rename(etc.join("new"), &path).unwrap();
+            poll_until_timeout(|| (outcome(&ask(&guest, 7)).0 == SERVER_FAILURE).then_some(()));
+            fs::write(etc.join("new"), resolv_conf(&[HOST])).unwrap();
+            fs::rename(etc.join("new"), &path).unwrap();
+        }
+        wait_for_answer(&guest, [192, 0, 2, 1]);
     });
 }
