@@ -1,6 +1,7 @@
 //! The guests of `plumb gateway`, as they are given on the command line.
 
 use crate::bit_rate;
+use crate::unix_socket::SOCKET_PATH_MAX_LEN;
 use ipnet::Ipv6Net;
 use net::link::{Link, Llp, Ppp, Slip, ppp};
 use std::net::Ipv4Addr;
@@ -22,8 +23,6 @@ const LINE_QUEUE_PACKETS: usize = 2;
 const MTU_RANGE_BYTES: RangeInclusive<u16> = 68..=65_521;
 /// Maximum length of the name of a network interface (IFNAMSIZ without the NUL), in bytes.
 const INTERFACE_NAME_MAX_LEN: usize = 15;
-/// Maximum length of the path of a Unix socket (`sun_path` without the NUL), in bytes.
-const SOCKET_PATH_MAX_LEN: usize = 107;
 const DEFAULT_RATE_BPS: u32 = 9600;
 const TAP_NAME: &str = "tap0";
 

@@ -1,6 +1,7 @@
 //! Reasons why a gateway cannot start or had to end.
 
 use crate::port::AddForwardError;
+use crate::unix_socket::SOCKET_PATH_MAX_LEN;
 use os::guest_command::GuestCommandError;
 use os::inherited_descriptor::InheritError;
 use os::privileges::PrivilegeError;
@@ -12,9 +13,6 @@ use rustix::io::Errno;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::{error, fmt, io};
-
-/// Maximum length of the path of a socket (unix(7)).
-const SOCKET_PATH_MAX_BYTES: usize = 107;
 
 /// Reasons why the gateway cannot start or had to end.
 #[derive(Debug)]
@@ -80,7 +78,7 @@ impl fmt::Display for ProgramError {
                 match reason {
                     Some(Errno::NAMETOOLONG) => write!(
                         f,
-                        "{path}: the path of a socket has at most {SOCKET_PATH_MAX_BYTES} bytes"
+                        "{path}: the path of a socket has at most {SOCKET_PATH_MAX_LEN} bytes"
                     ),
                     Some(Errno::NOENT) => write!(f, "{path}: the directory does not exist"),
                     Some(Errno::ADDRINUSE) => write!(

@@ -11,6 +11,8 @@ use std::{fs, io};
 
 /// Maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 128;
+/// Maximum length of the path of a Unix socket (`sun_path` without the NUL, unix(7)), in bytes.
+pub(crate) const SOCKET_PATH_MAX_LEN: usize = 107;
 
 /// The file of a socket. It is removed when the value is dropped, unless another program has replaced
 /// it.

@@ -190,26 +190,19 @@ pub fn reset_interrupts() {
     }
 }
 
+/// Number of the standard streams.
+const STANDARD_STREAMS: u32 = 3;
+
 /// Closes all descriptors that the starting program has passed but the standard streams and `kept`.
 /// A program in the background would otherwise keep the pipes of its caller open.
 ///
 /// Call this function before the process opens descriptors of its own. Before Linux 5.9, the
 /// descriptors stay open.
 pub fn close_inherited(kept: Option<i32>) {
-    let close = |first: u32, last: u32| {
-        if first <= last {
-            // SAFETY: no descriptor above the standard streams has an owner in this process yet.
-            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
-        }
-    };
-    let first = 3;
-    match kept.and_then(|kept| u32::try_from(kept).ok()).filter(|kept| *kept >= first) {
-        Some(kept) => {
-            close(first, kept - 1);
-            close(kept + 1, u32::MAX);
-        }
-        None => close(first, u32::MAX),
-    }
+    let kept = kept.and_then(|kept| u32::try_from(kept).ok());
+    let kept = (0..STANDARD_STREAMS).chain(kept).collect();
+    // SAFETY: no descriptor above the standard streams has an owner in this process yet.
+    unsafe { close_ranges_between(kept) };
 }
 
 /// Protects this process from the programs of a user namespace that it is about to enter: they may
@@ -231,15 +224,24 @@ pub(crate) fn forbid_tracing() -> io::Result<()> {
 /// that close them.
 pub(crate) unsafe fn close_all_but(kept: &[BorrowedFd<'_>]) {
     let numbers = kept.iter().filter_map(|descriptor| u32::try_from(descriptor.as_raw_fd()).ok());
-    let mut numbers: Vec<u32> = numbers.collect();
-    numbers.sort_unstable();
+    // SAFETY: kept by the caller.
+    unsafe { close_ranges_between(numbers.collect()) };
+}
+
+/// Closes all descriptors of this process whose numbers are not in `kept`.
+///
+/// # Safety
+///
+/// As for [`close_all_but`].
+unsafe fn close_ranges_between(mut kept: Vec<u32>) {
+    kept.sort_unstable();
     let mut first = 0;
-    for number in numbers {
+    for number in kept {
         if let Some(last) = number.checked_sub(1).filter(|last| first <= *last) {
             // SAFETY: kept by the caller.
             unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
         }
-        first = number + 1;
+        first = number.saturating_add(1);
     }
     // SAFETY: kept by the caller.
     unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };

@@ -502,7 +502,13 @@ fn a_line_that_hangs_up_ends_and_the_other_lines_go_on() {
         second.send(&Datagram::new(SECOND, FIRST, b"lost"));
         second.send(&Datagram::new(SECOND, "192.0.2.1", b"still here"));
         assert_eq!(receive(&socket).0, b"still here");
-        assert_eq!(Control::connect(&path).router().dropped["line_down"], 1);
+        let mut control = Control::connect(&path);
+        assert_eq!(control.router().dropped["line_down"], 1);
+        let file = temporary_path("of-failed");
+        let capture =
+            format!(r#"{{"command":"capture","guest":"{name}","file":"{}"}}"#, file.display());
+        assert_eq!(control.ask(&capture), ControlReply::Error("the line has hung up".into()));
+        assert!(!file.exists());
         drop(second);
         assert_eq!(gateway.child.wait().unwrap().code(), Some(4));
     });

@@ -64,6 +64,20 @@ fn a_file_that_is_no_namespace_is_refused() {
 }
 
 #[test]
+fn a_user_without_a_free_inotify_instance_is_told_so() {
+    in_host_network(|| {
+        let file = TestFile::new("watched", b"");
+        let gateway = command(&format!("netns:{}", file.path()), &[]);
+        let mut namespace = Command::new("unshare");
+        let script = "echo 0 > /proc/sys/user/max_inotify_instances && exec \"$@\"";
+        namespace.args(["--user", "--map-root-user", "sh", "-c", script, "sh"]);
+        namespace.arg(gateway.get_program()).args(gateway.get_args());
+        let message = failure(namespace);
+        assert!(message.contains("no inotify instance is free"), "{message}");
+    });
+}
+
+#[test]
 fn a_port_in_use_is_refused_by_its_number_for_each_protocol_and_address() {
     in_host_network(|| {
         let guest = Guest::new();
