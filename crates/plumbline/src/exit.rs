@@ -95,7 +95,8 @@ pub(crate) fn print_diagnostic(severity: Severity, sentence: &str) {
 /// dropped, so that it neither delays nor ends the program.
 pub(crate) fn print_event(text: &impl std::fmt::Display) {
     if is_stderr_writable() {
-        print_line(&records::escape::line(&text.to_string()));
+        // A line end in a name must not begin another message.
+        print_diagnostic(Severity::Info, &records::escape::line(&text.to_string()));
     }
 }
 

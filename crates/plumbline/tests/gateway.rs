@@ -445,6 +445,28 @@ fn a_reader_of_the_messages_that_stops_does_not_stop_the_gateway() {
 }
 
 #[test]
+fn messages_on_a_narrow_terminal_are_wrapped_between_words() {
+    in_host_network(|| {
+        let guest = Guest::new();
+        let screen = Pty::open(WindowSize { rows: 24, columns: 40 }).unwrap();
+        let terminal = screen.terminal().try_clone_to_owned().unwrap();
+        let mut gateway = command(&format!("netns:{}", guest.namespace), &["--no-ipv6"]);
+        let child = gateway.stderr(terminal).spawn().unwrap();
+        let _gateway = Gateway { child, log: ProgramLog::read(std::io::empty()) };
+        let mut shown = Vec::new();
+        let text = poll_until_timeout(|| {
+            let mut buffer = [0; 4096];
+            let len = screen.read(&mut buffer).ok().flatten().unwrap_or(0);
+            shown.extend_from_slice(&buffer[..len]);
+            let text = String::from_utf8(shown.clone()).unwrap();
+            text.ends_with("10.0.2.3\r\n").then_some(text)
+        });
+        assert!(text.ends_with("\n10.0.2.100, gateway 10.0.2.2, DNS\r\n10.0.2.3\r\n"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
+    });
+}
+
+#[test]
 fn a_guest_whose_mtu_is_too_small_for_ipv6_has_only_ipv4() {
     in_host_network(|| {
         let guests = [Guest::new(), Guest::new()];
