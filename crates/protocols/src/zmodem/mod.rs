@@ -47,6 +47,7 @@
 //! sends, possibly to a shell.
 
 mod autostart;
+mod damaged_header;
 mod header;
 mod parser;
 mod subpacket;

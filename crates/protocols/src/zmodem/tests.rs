@@ -632,7 +632,7 @@ fn a_damaged_request_is_not_found() {
 }
 
 #[test]
-fn a_file_whose_offer_was_answered_twice_is_sent_twice_at_most() {
+fn a_file_whose_offer_was_answered_twice_arrives() {
     // A damaged header of the sender is followed by a second offer, whose answer arrives after the
     // file was sent.
     for (seed, interval_bytes) in [
@@ -650,7 +650,7 @@ fn a_file_whose_offer_was_answered_twice_is_sent_twice_at_most() {
 }
 
 #[test]
-fn a_receiver_that_requests_data_again_and_then_has_all_ends_the_file() {
+fn a_receiver_that_requests_data_again_and_then_has_all_data_ends_the_file() {
     let mut sender = Sender::new(Instant::ZERO);
     let mut cx = OwnedCx::default();
     let (info, content) = file(1024);
@@ -679,7 +679,8 @@ fn a_receiver_that_requests_data_again_and_then_has_all_ends_the_file() {
 
 #[test]
 fn the_digits_of_a_damaged_header_are_not_text_of_the_session() {
-    let damaged: [&[u8]; 4] = [
+    let damaged: [&[u8]; 5] = [
+        b"*\xfe\x18B0600000000cd85\r\x8a\x11",
         b"**\x18B060000 000cd85\r\x8a\x11",
         b"**\x18B06000000000cd85\r\x8a\x11",
         b"**\x18C0600000000cd85\r\x8a\x11",
@@ -696,6 +697,28 @@ fn the_digits_of_a_damaged_header_are_not_text_of_the_session() {
         sender.receive(&mut &b"user@host:~$ "[..], &mut cx.cx());
         assert!(sender.has_unexpected_text(), "{header:?}");
     }
+}
+
+#[test]
+fn a_receiver_that_is_started_again_does_not_end_the_file() {
+    let mut sender = Sender::new(Instant::ZERO);
+    let mut cx = OwnedCx::default();
+    let (info, content) = file(1024);
+    let zrinit = header::Header::zrinit(CAPABILITIES);
+    let zrpos = header::Header::new(header::FrameType::Zrpos, 0);
+    receive_header(&mut sender, zrinit, &mut cx);
+    assert_eq!(sender.event(), Some(SenderEvent::NextFile));
+    sender.offer(&info, &mut cx.cx());
+    receive_header(&mut sender, zrpos, &mut cx);
+    assert_eq!(sender.event(), Some(SenderEvent::Accepted(0)));
+    while let Some(request) = sender.data_request() {
+        let start = usize::try_from(request.position).unwrap();
+        sender.put_data(&content[start..], &mut cx.cx());
+    }
+    receive_header(&mut sender, zrpos, &mut cx);
+    sender.receive(&mut &b"rz waiting to receive."[..], &mut cx.cx());
+    receive_header(&mut sender, zrinit, &mut cx);
+    assert_eq!(sender.event(), None);
 }
 
 proptest! {

@@ -1,6 +1,7 @@
 //! The sending end of ZMODEM.
 
 use super::FILE_MAX_BYTES;
+use super::damaged_header::{Belongs, DamagedHeader};
 use super::header::{Capabilities, FrameType, Header};
 use super::parser::{Parsed, Parser};
 use super::subpacket::{Check, Escaping, SubpacketEnd, put_subpacket};
@@ -72,8 +73,6 @@ const ASSUMED_BUFFER_LEN: u32 = 1024;
 const OUTPUT_MAX_BYTES: usize = 8 * 1024;
 /// Timeout for the line end of the receiver's ZFIN. Our choice: it follows at once.
 const LINE_END_TIMEOUT: Duration = Duration::from_millis(300);
-/// Maximum length of a header in hexadecimal digits after its first byte, with its line end.
-const HEX_HEADER_REST_MAX_LEN: u8 = 20;
 /// Maximum number of times that ZFIN is repeated: the files are complete.
 const ZFIN_REPETITIONS: u8 = 2;
 
@@ -102,8 +101,8 @@ pub struct Sender {
     longest_ack_delay: Duration,
     /// Text since the last header of the receiver.
     text: UnexpectedText,
-    /// Maximum number of bytes that may still belong to a damaged header, and are no text.
-    damaged_rest_len: u8,
+    /// The header whose rest is no text.
+    damaged_header: Option<DamagedHeader>,
     /// Number of requests for an answer since this text began.
     probes: usize,
     /// The event that [`Self::event`] returns next.
@@ -144,9 +143,10 @@ struct FileProgress {
     is_in_frame: bool,
     /// Whether the sender waits for the acknowledgment of `next`.
     is_waiting: bool,
-    /// All bytes before this position were sent, even if some were requested again since.
+    /// All bytes before this position were put into the output, even if some were requested again
+    /// since.
     sent_until: u32,
-    /// Whether ZEOF was sent, even if data was requested again since.
+    /// Whether ZEOF was put into the output, even if data was requested again since.
     has_sent_end: bool,
 }
 
@@ -190,7 +190,7 @@ impl Sender {
             shortest_ack_delay: None,
             longest_ack_delay: Duration::ZERO,
             text: UnexpectedText::default(),
-            damaged_rest_len: 0,
+            damaged_header: None,
             probes: 0,
             pending: None,
         }
@@ -361,14 +361,15 @@ impl Sender {
                 Some(Parsed::Header(header)) => {
                     cx.meter.count(Counter::ModemFramesIn);
                     self.has_answer = true;
+                    let follows_text = self.has_unexpected_text();
                     self.text.clear();
-                    self.damaged_rest_len = 0;
+                    self.damaged_header = None;
                     self.probes = 0;
-                    self.on_header(header, cx);
+                    self.on_header(header, follows_text, cx);
                 }
                 // The receiver repeats its header after a timeout.
                 Some(Parsed::DamagedHeader | Parsed::DamagedSubpacket | Parsed::Subpacket(_)) => {
-                    self.damaged_rest_len = HEX_HEADER_REST_MAX_LEN;
+                    self.damaged_header = Some(DamagedHeader::new(cx.now));
                     cx.meter.count(Counter::ModemErrors);
                 }
             }
@@ -379,16 +380,14 @@ impl Sender {
     /// outside; otherwise, this byte is an error in the start of a header.
     fn process_text(&mut self, byte: u8, was_hunting: bool, cx: &Cx<'_>) {
         if !was_hunting {
-            self.damaged_rest_len = HEX_HEADER_REST_MAX_LEN;
+            self.damaged_header = Some(DamagedHeader::new(cx.now));
         }
-        // The digits after an error are those of the receiver, which has not ended.
-        if self.damaged_rest_len > 0 {
-            self.damaged_rest_len = match byte {
-                b'\n' | 0x8a => 0,
-                _ => self.damaged_rest_len - 1,
-            };
-        } else if self.state != State::Starting {
-            // Before the first header, the remote program may print text.
+        let belongs = self.damaged_header.as_mut().map(|header| header.push(byte, cx.now));
+        if belongs != Some(Belongs::Yes) {
+            self.damaged_header = None;
+        }
+        // Before the first header, the remote program may print text.
+        if matches!(belongs, None | Some(Belongs::No)) && self.state != State::Starting {
             self.text.push(byte, cx.now);
         }
     }
@@ -404,7 +403,8 @@ impl Sender {
         }
     }
 
-    fn on_header(&mut self, header: Header, cx: &mut Cx<'_>) {
+    /// Processes a header. `follows_text` states whether text of the session has preceded it.
+    fn on_header(&mut self, header: Header, follows_text: bool, cx: &mut Cx<'_>) {
         match (header.frame_type, &self.state) {
             (FrameType::Zrinit, State::Starting) => {
                 self.receiver = header.capabilities();
@@ -413,8 +413,10 @@ impl Sender {
             }
             (FrameType::Zrinit, State::Ending(_)) => self.on_next_file(SenderEvent::FileComplete),
             // A repeated ZRPOS has arrived after ZEOF was sent, but the receiver has the whole file
-            // and will not acknowledge its data again.
-            (FrameType::Zrinit, State::Sending(progress)) if progress.has_sent_end => {
+            // and will not acknowledge its data again. After text, it is another receiver.
+            (FrameType::Zrinit, State::Sending(progress))
+                if progress.has_sent_end && !follows_text =>
+            {
                 self.on_next_file(SenderEvent::FileComplete);
             }
             (FrameType::Zskip, State::Offering(_) | State::Sending(_) | State::Ending(_)) => {
@@ -460,19 +462,21 @@ impl Sender {
 
     /// Reports the end of the current file, if there is one; the next file can be offered.
     fn on_next_file(&mut self, event: SenderEvent) {
-        if let State::Sending(_) = self.state {
-            self.end_frame();
+        if let State::Sending(progress) = self.state {
+            self.discard_output(progress);
         }
         self.timer = RetryTimer::STOPPED;
         self.state = State::NextFile;
         self.pending = Some(event);
     }
 
-    /// Discards the output that was not transmitted, and ends the frame that was begun.
-    fn end_frame(&mut self) {
+    /// Discards the output that was not transmitted, and ends the frame if one was begun.
+    fn discard_output(&mut self, progress: FileProgress) {
         self.output.clear();
-        let check = self.check();
-        put_subpacket(&[], SubpacketEnd::Zcrce, check, self.escaping, &mut self.output);
+        if progress.is_in_frame {
+            let check = self.check();
+            put_subpacket(&[], SubpacketEnd::Zcrce, check, self.escaping, &mut self.output);
+        }
     }
 
     /// Handles a request for data from an earlier position, after an error.
@@ -498,10 +502,7 @@ impl Sender {
 
     fn rewind(&mut self, progress: FileProgress, position: u32, cx: &mut Cx<'_>) {
         cx.meter.count(Counter::ModemRetransmissions);
-        match progress.is_in_frame {
-            true => self.end_frame(),
-            false => self.output.clear(),
-        }
+        self.discard_output(progress);
         self.subpacket_len = (self.subpacket_len / 2).max(SUBPACKET_MIN_LEN);
         self.sent_subpackets = 0;
         self.window_bytes = (self.window_bytes / 2).max(WINDOW_MIN_BYTES);
