@@ -195,7 +195,8 @@ impl ForwardTable {
         if forward.guest_port_for(forward.host_ports.last).is_none() || forward.guest_port == 0 {
             return Err(ForwardError::GuestPorts);
         }
-        if let Some(address) = forward.bind.address.filter(IpAddr::is_multicast) {
+        let address = forward.bind.address;
+        if let Some(address) = address.filter(|address| address.to_canonical().is_multicast()) {
             return Err(ForwardError::Multicast(address));
         }
         let conflict = self.forwards.iter().find(|(_, other)| {
@@ -331,11 +332,11 @@ mod tests {
     #[test]
     fn a_forward_at_a_multicast_address_is_rejected() {
         let mut table = ForwardTable::default();
-        for address in ["224.0.0.251", "ff02::fb"] {
+        for address in ["224.0.0.251", "ff02::fb", "::ffff:224.0.0.251"] {
             let error = ForwardError::Multicast(address.parse().unwrap());
             assert_eq!(table.add(forward(address, (5353, 5353), 5353)), Err(error));
         }
-        assert_eq!(table.rejected, 2);
+        assert_eq!(table.rejected, 3);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! The resolvers of the host, from /etc/resolv.conf (resolv.conf(5)).
 
-use rustix::fs::{Mode, OFlags, open};
-use std::fs::{self, File};
+use rustix::fs::OFlags;
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::time::SystemTime;
 
 const PATH: &str = "/etc/resolv.conf";
@@ -46,8 +46,8 @@ pub(crate) fn search_list() -> Vec<String> {
 /// Returns the complete lines of the file at `path`. All guests wait meanwhile: a FIFO would wait for
 /// a writer, and a device may have no end.
 fn read_text(path: &str) -> io::Result<String> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = File::from(open(path, flags, Mode::empty())?);
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::ErrorKind::InvalidInput.into());
     }

@@ -118,6 +118,9 @@ impl Drop for Program {
 /// Limit on open descriptors before [`allow_descriptors`] changed it.
 static ORIGINAL_DESCRIPTORS: OnceLock<Rlimit> = OnceLock::new();
 
+/// Number of the standard streams.
+const STANDARD_STREAMS: u32 = 3;
+
 /// Makes `command` start with only the standard descriptors, and with the limit on open descriptors
 /// that this process started with.
 pub fn isolate(command: &mut Command) {
@@ -125,8 +128,7 @@ pub fn isolate(command: &mut Command) {
     unsafe {
         command.pre_exec(|| {
             // Before Linux 5.11 the call fails, and descriptors without CLOEXEC are inherited.
-            let first: libc::c_uint = 3;
-            let last: libc::c_uint = libc::c_uint::MAX;
+            let [first, last] = [STANDARD_STREAMS, u32::MAX];
             libc::syscall(libc::SYS_close_range, first, last, libc::CLOSE_RANGE_CLOEXEC);
             if let Some(limit) = ORIGINAL_DESCRIPTORS.get() {
                 setrlimit(Resource::Nofile, *limit)?;
@@ -190,9 +192,6 @@ pub fn reset_interrupts() {
     }
 }
 
-/// Number of the standard streams.
-const STANDARD_STREAMS: u32 = 3;
-
 /// Closes all descriptors that the starting program has passed but the standard streams and `kept`.
 /// A program in the background would otherwise keep the pipes of its caller open.
 ///
@@ -228,7 +227,8 @@ pub(crate) unsafe fn close_all_but(kept: &[BorrowedFd<'_>]) {
     unsafe { close_ranges_between(numbers.collect()) };
 }
 
-/// Closes all descriptors of this process whose numbers are not in `kept`.
+/// Closes all descriptors of this process whose numbers are not in `kept`. Before Linux 5.9, they stay
+/// open.
 ///
 /// # Safety
 ///

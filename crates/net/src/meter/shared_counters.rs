@@ -6,7 +6,7 @@
 //! thread can be read like that of a running thread. Each value is read atomically. The accounts
 //! are read together under a sequence lock, so they belong to one moment and add up to the total
 //! exactly. A reader that meets a change at each of its attempts takes the total from the accounts
-//! that it has read: they still add up, but a visit may be missing from its account and be charged
+//! that it has read: they still add up, but visits may be missing from their accounts and be charged
 //! to the current one.
 
 use super::distribution::Distribution;

@@ -64,7 +64,7 @@ fn a_file_that_is_no_namespace_is_refused() {
 }
 
 #[test]
-fn a_user_without_a_free_inotify_instance_is_told_so() {
+fn the_lack_of_inotify_instances_is_named() {
     in_host_network(|| {
         let file = TestFile::new("watched", b"");
         let gateway = command(&format!("netns:{}", file.path()), &[]);
