@@ -649,28 +649,34 @@ fn a_file_whose_offer_was_answered_twice_arrives() {
     }
 }
 
-#[test]
-fn a_receiver_that_requests_data_again_and_then_has_all_data_ends_the_file() {
+/// Returns a sender that has sent a file of 1024 bytes and its end.
+fn sender_after_zeof(cx: &mut OwnedCx) -> Sender {
     let mut sender = Sender::new(Instant::ZERO);
-    let mut cx = OwnedCx::default();
     let (info, content) = file(1024);
-    receive_header(&mut sender, header::Header::zrinit(CAPABILITIES), &mut cx);
+    receive_header(&mut sender, header::Header::zrinit(CAPABILITIES), cx);
     assert_eq!(sender.event(), Some(SenderEvent::NextFile));
     sender.offer(&info, &mut cx.cx());
-    let zrpos = header::Header::new(header::FrameType::Zrpos, 0);
-    receive_header(&mut sender, zrpos, &mut cx);
+    receive_header(&mut sender, header::Header::new(header::FrameType::Zrpos, 0), cx);
     assert_eq!(sender.event(), Some(SenderEvent::Accepted(0)));
     while let Some(request) = sender.data_request() {
         let start = usize::try_from(request.position).unwrap();
         sender.put_data(&content[start..], &mut cx.cx());
     }
+    sender
+}
+
+#[test]
+fn a_receiver_that_requests_data_again_and_then_has_all_data_ends_the_file() {
+    let mut cx = OwnedCx::default();
+    let mut sender = sender_after_zeof(&mut cx);
+    let zrpos = header::Header::new(header::FrameType::Zrpos, 0);
     receive_header(&mut sender, zrpos, &mut cx);
     assert_eq!(sender.event(), None);
     receive_header(&mut sender, header::Header::zrinit(CAPABILITIES), &mut cx);
     assert_eq!(sender.event(), Some(SenderEvent::FileComplete));
     // While the data of the next file is sent, ZRINIT is not its end.
     assert_eq!(sender.event(), Some(SenderEvent::NextFile));
-    sender.offer(&info, &mut cx.cx());
+    sender.offer(&file(1024).0, &mut cx.cx());
     receive_header(&mut sender, zrpos, &mut cx);
     assert_eq!(sender.event(), Some(SenderEvent::Accepted(0)));
     receive_header(&mut sender, header::Header::zrinit(CAPABILITIES), &mut cx);
@@ -701,23 +707,12 @@ fn the_digits_of_a_damaged_header_are_not_text_of_the_session() {
 
 #[test]
 fn a_receiver_that_is_started_again_does_not_end_the_file() {
-    let mut sender = Sender::new(Instant::ZERO);
     let mut cx = OwnedCx::default();
-    let (info, content) = file(1024);
-    let zrinit = header::Header::zrinit(CAPABILITIES);
+    let mut sender = sender_after_zeof(&mut cx);
     let zrpos = header::Header::new(header::FrameType::Zrpos, 0);
-    receive_header(&mut sender, zrinit, &mut cx);
-    assert_eq!(sender.event(), Some(SenderEvent::NextFile));
-    sender.offer(&info, &mut cx.cx());
-    receive_header(&mut sender, zrpos, &mut cx);
-    assert_eq!(sender.event(), Some(SenderEvent::Accepted(0)));
-    while let Some(request) = sender.data_request() {
-        let start = usize::try_from(request.position).unwrap();
-        sender.put_data(&content[start..], &mut cx.cx());
-    }
     receive_header(&mut sender, zrpos, &mut cx);
     sender.receive(&mut &b"rz waiting to receive."[..], &mut cx.cx());
-    receive_header(&mut sender, zrinit, &mut cx);
+    receive_header(&mut sender, header::Header::zrinit(CAPABILITIES), &mut cx);
     assert_eq!(sender.event(), None);
 }
 
